@@ -23,8 +23,9 @@ struct AdaptedWeight {
 /// Adapted weights of a manifest, in its order.
 [[nodiscard]] std::vector<AdaptedWeight> adapted_weights(const ParameterManifest& manifest);
 
-/// The adapter of weights that a rank owns of one stored matrix: `count` from element `tensor_begin` of the tensor on, at
-/// `place` of the arena. `a` is [rank, in]; `b` has the rank numbers of each row that they lie in.
+/// The adapter of weights that a rank owns of one stored matrix: `count` from element `tensor_begin` of the
+/// tensor on, at `place` of the arena. `a` is [rank, in]; `b` has the rank numbers of each row that they lie
+/// in.
 struct StoredChange {
   AdaptedWeight adapted;
   std::int64_t place = 0, count = 0, tensor_begin = 0;

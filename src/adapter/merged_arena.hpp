@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// The weights with what merge_adapters() has left to be added to stored ones: these are read as the sum of both, worked out in
-/// float32 and rounded once to the arena's type.
+/// The weights with what merge_adapters() has left to be added to stored ones: these are read as the sum of
+/// both, worked out in float32 and rounded once to the arena's type.
 class MergedArena final : public ShardValues {
  public:
   /// `arena` and `changes`, as merge_adapters() has left them, must outlive this.

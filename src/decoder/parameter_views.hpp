@@ -24,14 +24,16 @@
 
 namespace sluice {
 
-/// Binding a unit moves no bytes, but for a stored dense one, which becomes numbers then: all tensors of a unit share one storage, whose address is replaced. An
-/// unbound unit has a null address, so that a use outside its time fails at once.
+/// Binding a unit moves no bytes, but for a stored dense one, which becomes numbers then: all tensors of a
+/// unit share one storage, whose address is replaced. An unbound unit has a null address, so that a use
+/// outside its time fails at once.
 class ParameterViews {
  public:
   /// `manifest` and `plan` must outlive the views. All tensors have the element type `dtype`, gradients
   /// float32. Fused expert tensors [E, ...] have as many experts as `rank` holds; `experts_in_turn`: their
-  /// gradients all lie in one place, that of one expert. `stored`: where stored units have their codes and scales; it must
-  /// outlive the views, which allocate room for the numbers of one expert and of one dense unit.
+  /// gradients all lie in one place, that of one expert. `stored`: where stored units have their codes and
+  /// scales; it must outlive the views, which allocate room for the numbers of one expert and of one dense
+  /// unit.
   ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank, DType dtype,
                  bool experts_in_turn = false, const StoredLayout* stored = nullptr);
 
@@ -47,8 +49,8 @@ class ParameterViews {
 
   /// Points all persistent buffers at `buffers` (UnitLayouts::buffers), which stay the caller's.
   void bind_buffers(float* buffers);
-  /// Points a unit's values at `values` (what the rank holds, in the dtype; of a stored unit codes and scales), which stays
-  /// the caller's.
+  /// Points a unit's values at `values` (what the rank holds, in the dtype; of a stored unit codes and
+  /// scales), which stays the caller's.
   void bind(int unit, std::byte* values);
   /// Points a unit's gradients at `gradients` (as many float32).
   void bind_gradients(int unit, float* gradients);

@@ -25,7 +25,8 @@
 namespace sluice::ops {
 namespace {
 
-/// out = rows of a block times the matrices [experts, n, k] of the experts that they belong to, or times their transposes.
+/// out = rows of a block times the matrices [experts, n, k] of the experts that they belong to, or times
+/// their transposes.
 void multiply(const Parameter& fused, bool transposed, const RowBlock& block, const at::Tensor& inputs,
               const at::Tensor& out) {
   if (block.ends.defined())

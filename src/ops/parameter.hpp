@@ -56,7 +56,8 @@ class ExpertMatrices {
 /// `written` outlives all graphs; it has a part for each expert of a fused expert tensor, else one. Without
 /// it every contribution is added to `grad`.
 ///
-/// With `matrices`, which outlive all graphs, `value` says what the shape and the type of fused experts are, and has no memory.
+/// With `matrices`, which outlive all graphs, `value` says what the shape and the type of fused experts are,
+/// and has no memory.
 struct Parameter {
   at::Tensor value;
   at::Tensor grad;

@@ -82,7 +82,8 @@ std::int64_t stored_on(const std::vector<std::vector<std::int64_t>>& own, int ra
   return bytes;
 }
 
-/// Bytes of codes and scales that the ranks of each place hold together of each unit, [unit][place]. A dense unit's are at place 0.
+/// Bytes of codes and scales that the ranks of each place hold together of each unit, [unit][place]. A dense
+/// unit's are at place 0.
 std::vector<std::vector<std::int64_t>> stored_by_place(const ShardPlan& plan,
                                                        const std::vector<std::vector<std::int64_t>>& own) {
   std::vector<std::vector<std::int64_t>> held(own.size());
@@ -96,7 +97,8 @@ std::vector<std::vector<std::int64_t>> stored_by_place(const ShardPlan& plan,
   return held;
 }
 
-/// Bytes of codes and scales that `rank` holds of each unit while it is whole: those of its shard and of the ranks that share it.
+/// Bytes of codes and scales that `rank` holds of each unit while it is whole: those of its shard and of the
+/// ranks that share it.
 std::vector<std::int64_t> held_stored(const ShardPlan& plan,
                                       const std::vector<std::vector<std::int64_t>>& by_place, int rank) {
   std::vector<std::int64_t> held;

@@ -27,7 +27,8 @@ struct RankMemory {
   std::int64_t weights = 0;    ///< bytes of the arena, and codes and scales of stored units
   std::int64_t gradients = 0;  ///< shards until the update, or sums of a stage (GradientMemory)
   std::int64_t optimizer = 0;  ///< OptimizerBytes: what weights lack of their master, and moments
-  /// Gathered units: those of a stage, the dense unit of the next one, and an expert and a dense unit of stored ones as numbers.
+  /// Gathered units: those of a stage, the dense unit of the next one, and an expert and a dense unit of
+  /// stored ones as numbers.
   std::int64_t gather_buffers = 0;
   std::int64_t gradient_buffer = 0;  ///< float32: a stage, and the one before if that has no experts
   /// Token ids of a step and documents to pack; in an evaluation the losses of its tokens.

@@ -18,7 +18,8 @@ namespace sluice {
 class OffloadedUnits;
 
 /// A rank's shard of every unit, one after the other as the plan says, in one element type, and beside
-/// them those of stored units as codes and scales. Weights live in one; gradients in one of its own, which has trained units alone.
+/// them those of stored units as codes and scales. Weights live in one; gradients in one of its own, which
+/// has trained units alone.
 ///
 /// An arena is resident: all of it is in memory; or paged: some units lie in a file, and in memory while an
 /// access of shard/arena_access.hpp to them lives.
@@ -60,7 +61,8 @@ class ShardArena {
   [[nodiscard]] std::byte* stored_data(int unit) const {
     return stored_block_.data() + stored_->begin_of(unit);
   }
-  /// First byte of this rank's shard of a unit that the arena holds and that is not stored, and its length in elements.
+  /// First byte of this rank's shard of a unit that the arena holds and that is not stored, and its length in
+  /// elements.
   [[nodiscard]] std::byte* unit_data(int unit) const;
   [[nodiscard]] std::int64_t unit_elements(int unit) const;
 

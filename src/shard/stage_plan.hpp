@@ -47,8 +47,8 @@ struct StagePlan {
   /// embedding, the number of layers where it changes none.
   [[nodiscard]] int lowest_trained_layer(const ShardPlan& plan) const;
 
-  /// The most that is gathered at once, of elements of `element_bytes` bytes. `stored_bytes`: of each stored unit what the rank
-  /// holds, by units; empty if none is stored.
+  /// The most that is gathered at once, of elements of `element_bytes` bytes. `stored_bytes`: of each stored
+  /// unit what the rank holds, by units; empty if none is stored.
   [[nodiscard]] GatherBytes gather_bytes(const ShardPlan& plan, int rank, std::int64_t element_bytes,
                                          std::span<const std::int64_t> stored_bytes = {}) const;
 

@@ -27,8 +27,8 @@ class UnitGatherer {
   void begin(const Stage& stage);
 
   /// Collective over the world. Gathers what this rank holds of the units of a stage (ShardPlan::held), or
-  /// what is missing of it after begin(); returns the first byte of each, in the stage's order: of a stored unit that of the
-  /// codes and scales that the rank holds.
+  /// what is missing of it after begin(); returns the first byte of each, in the stage's order: of a stored
+  /// unit that of the codes and scales that the rank holds.
   [[nodiscard]] std::vector<std::byte*> gather(const Stage& stage);
 
   /// Collective over the world. gather() for the embedding's stage, without a begin() before: only the given

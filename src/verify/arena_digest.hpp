@@ -35,7 +35,8 @@ void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<Plac
 void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts);
 
 /// Collective over `comm`. Of all frozen weights, with their names and places, in the arena's type: the same
-/// for any number of ranks, for every layout of files that they came from, and whether or not they are stored.
+/// for any number of ranks, for every layout of files that they came from, and whether or not they are
+/// stored.
 [[nodiscard]] Digest digest_of_frozen(Communicator& comm, const ShardArena& weights,
                                       const ParameterManifest& manifest);
 

@@ -8,13 +8,13 @@
 
 namespace sluice {
 
-/// Those of matrices of layers, and of fused routed experts, of which every part is quantised and published row by row as the
-/// manifest has it.
+/// Those of matrices of layers, and of fused routed experts, of which every part is quantised and published
+/// row by row as the manifest has it.
 [[nodiscard]] StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& match,
                                         const ParameterManifest& manifest);
 
-/// What a config.json lets expect of files that are not there: every routed expert in the form that it announces, with scales of
-/// the usual type.
+/// What a config.json lets expect of files that are not there: every routed expert in the form that it
+/// announces, with scales of the usual type.
 [[nodiscard]] StoredTensors announced_stored(const QuantizationConfig& config,
                                              const ParameterManifest& manifest);
 

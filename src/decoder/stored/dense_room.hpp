@@ -14,7 +14,8 @@ class DenseRoom {
   /// For the largest stored unit that has no experts, in `dtype`. `layout` must outlive the room.
   DenseRoom(const StoredLayout& layout, DType dtype);
 
-  /// The unit's buffer as numbers, until another unit is asked for. `bytes` are all that the rank holds of the unit.
+  /// The unit's buffer as numbers, until another unit is asked for. `bytes` are all that the rank holds of
+  /// the unit.
   [[nodiscard]] std::byte* numbers(int unit, const std::byte* bytes);
 
  private:

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// Writes the block of a placement that begins at element `begin` of the unit's buffer to `out`. `bytes` are all that the
-/// rank holds of the unit.
+/// Writes the block of a placement that begins at element `begin` of the unit's buffer to `out`. `bytes` are
+/// all that the rank holds of the unit.
 inline void dequantise_rows(const StoredLayout& layout, int unit, const Placement& place, std::int64_t begin,
                             const std::byte* bytes, DType to, std::byte* out) {
   constexpr std::int64_t kLeast = std::int64_t{16} * 1024;  // elements that are worth a thread

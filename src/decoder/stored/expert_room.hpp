@@ -14,15 +14,16 @@ namespace sluice {
 /// Room for the numbers of one expert, which all layers use in turn. What is there is not dequantised again.
 class ExpertRoom {
  public:
-  /// For every stored unit of experts that the layout's rank holds some of, in `dtype`. `layout` must outlive the room.
+  /// For every stored unit of experts that the layout's rank holds some of, in `dtype`. `layout` must outlive
+  /// the room.
   ExpertRoom(const StoredLayout& layout, DType dtype);
 
   [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
   [[nodiscard]] const StoredLayout& layout() const { return layout_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
 
-  /// The numbers of a placement's block of an expert, counted among those that the rank holds. `bytes` are all that it holds
-  /// of the unit.
+  /// The numbers of a placement's block of an expert, counted among those that the rank holds. `bytes` are
+  /// all that it holds of the unit.
   [[nodiscard]] std::byte* numbers(int unit, int placement, std::int64_t expert, const std::byte* bytes);
 
  private:

@@ -64,8 +64,8 @@ bool is_over(const RunFiles& files) {
   return has_ended(files.status()) || !is_running(files.directory, read_status(files.directory));
 }
 
-/// Adds rows that are new. A file that is being written may not be readable at the moment: of a run that goes on the next look
-/// finds them.
+/// Adds rows that are new. A file that is being written may not be readable at the moment: of a run that goes
+/// on the next look finds them.
 void add_new_rows(GrowingEvents& events, const RunFiles& files, bool is_last) try {
   events.add_new(JoinedMetrics(files.segments()));
 } catch (const Error& error) {

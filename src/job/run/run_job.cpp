@@ -88,8 +88,8 @@ void print_notes(const JobContext& context, const std::vector<std::string>& bind
     for (const std::string& note : notes) console::line("note      {}", note);
 }
 
-/// Collective over `comm`. The job with the mode of its optimizer and the form of its frozen weights, where these are left to be
-/// chosen: those of the step that it goes on from, or ones that fit.
+/// Collective over `comm`. The job with the mode of its optimizer and the form of its frozen weights, where
+/// these are left to be chosen: those of the step that it goes on from, or ones that fit.
 JobConfig choose_mode(Communicator& comm, const JobConfig& config, const StoredTensors& stored,
                       std::span<const std::int64_t> limits, std::span<const int> nodes, int threads,
                       const RunDirectory& directory) {

@@ -38,7 +38,8 @@ void refuse_gpu() {
       "processors alone; device.kind = \"cpu\" takes no GPU");
 }
 
-/// Nothing, or an error where the job asks for it, if training would change `trained`, a tensor of the manifest; -1: none.
+/// Nothing, or an error where the job asks for it, if training would change `trained`, a tensor of the
+/// manifest; -1: none.
 StoredTensors unless_trained(const Blueprint& plain, int trained, StoredTensors stored) {
   if (trained < 0 || plain.config.job.kind != JobKind::kTrain) return stored;
   if (is_required(plain.config)) refuse_training_of(plain.model.manifest[trained]);

@@ -8,14 +8,15 @@
 
 namespace sluice {
 
-/// Whether jobs of a kind can keep weights that they do not train as they were published. An export writes them all as numbers.
+/// Whether jobs of a kind can keep weights that they do not train as they were published. An export writes
+/// them all as numbers.
 [[nodiscard]] bool can_keep_stored(JobKind kind);
 
-/// The quantised tensors of model.path that model.frozen_format = "stored" keeps as codes and scales, or could keep where
-/// optimizer.fit chooses; nothing for "dtype", for weights that are drawn or come from a saved step, and where nothing is
-/// quantised. `plain` is the job without them. By the headers of the files, or where there are no weights by what config.json
-/// announces. Error(kBadConfig) if training would change quantised weights, or if they would lie in a GPU's memory; others
-/// as plan_load().
+/// The quantised tensors of model.path that model.frozen_format = "stored" keeps as codes and scales, or
+/// could keep where optimizer.fit chooses; nothing for "dtype", for weights that are drawn or come from a
+/// saved step, and where nothing is quantised. `plain` is the job without them. By the headers of the files,
+/// or where there are no weights by what config.json announces. Error(kBadConfig) if training would change
+/// quantised weights, or if they would lie in a GPU's memory; others as plan_load().
 [[nodiscard]] StoredTensors stored_weights(const Blueprint& plain);
 
 /// Collective over `comm`. The same, from what rank 0 reads.

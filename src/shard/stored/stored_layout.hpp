@@ -1,11 +1,11 @@
-// Where codes and scales of stored units lie in memory, and the numbers that they stand for. Pure but for the bytes that it
-// is given.
+// Where codes and scales of stored units lie in memory, and the numbers that they stand for. Pure but for the
+// bytes that it is given.
 //
 //   unit      | rank 0's shard          | rank 1's shard          |      bytes of the ranks that hold it, one after the other
 //   shard     | codes | scales | codes | scales | ...                   run by run, in the order of the unit's elements
 //
-// A run is what one rank owns of one published matrix. Its codes keep the published order; its scales are all that its
-// elements need, so that a scale whose elements two ranks share lies at both.
+// A run is what one rank owns of one published matrix. Its codes keep the published order; its scales are all
+// that its elements need, so that a scale whose elements two ranks share lies at both.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -42,12 +42,13 @@ class StoredLayout {
     [[nodiscard]] Byte* at(std::int64_t number) const { return data + (number - first); }
   };
 
-  /// Writes `elements` of a unit's buffer as `to`, bfloat16 or float32: all of them must be held, and belong to one tensor,
-  /// of fused experts to one expert. Several threads may call this at a time.
+  /// Writes `elements` of a unit's buffer as `to`, bfloat16 or float32: all of them must be held, and belong
+  /// to one tensor, of fused experts to one expert. Several threads may call this at a time.
   void dequantise(int unit, Range elements, Bytes<const std::byte> bytes, DType to, std::byte* out) const;
 
-  /// Keeps the codes and scales of elements that this rank owns, as they come from a file: `codes` is that of the first one,
-  /// `scales` the first of `encoding`'s scales that they need. `first_encoded` numbers the first one for that encoding.
+  /// Keeps the codes and scales of elements that this rank owns, as they come from a file: `codes` is that of
+  /// the first one, `scales` the first of `encoding`'s scales that they need. `first_encoded` numbers the
+  /// first one for that encoding.
   void store(int unit, Range elements, std::int64_t first_encoded, const Encoding& encoding,
              const std::byte* codes, const std::byte* scales, Bytes<std::byte> bytes) const;
 

@@ -12,7 +12,8 @@ namespace sluice {
 
 class ShardPlan;
 
-/// Elements [begin, begin + count) of a manifest tensor, row-major, are those that an encoding counts from `element` on.
+/// Elements [begin, begin + count) of a manifest tensor, row-major, are those that an encoding counts from
+/// `element` on.
 struct StoredRange {
   int tensor = 0;  ///< index in the manifest
   std::int64_t begin = 0;
@@ -21,7 +22,8 @@ struct StoredRange {
   std::int64_t element = 0;
 };
 
-/// The ranges of such a tensor together are all of it, each element once; a tensor without any is kept in the shards' type.
+/// The ranges of such a tensor together are all of it, each element once; a tensor without any is kept in the
+/// shards' type.
 struct StoredTensors {
   std::vector<Encoding> encodings;
   std::vector<StoredRange> ranges;
@@ -36,15 +38,16 @@ struct StoredTensors {
   [[nodiscard]] static StoredTensors from_bytes(std::string_view bytes);
 };
 
-/// Bytes of codes and scales of each unit on each rank, [unit][rank]: 0 for units that are not stored. A scale whose elements
-/// two ranks share is counted at both.
+/// Bytes of codes and scales of each unit on each rank, [unit][rank]: 0 for units that are not stored. A
+/// scale whose elements two ranks share is counted at both.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> stored_bytes(const ShardPlan& plan,
                                                                   const StoredTensors& tensors);
 
 /// Elements of the largest stored unit that has no experts, which is numbers while its layer is computed.
 [[nodiscard]] std::int64_t largest_stored_dense(const ShardPlan& plan);
 
-/// Elements of the largest expert among the stored units that a rank holds some of, which are numbers while they are used.
+/// Elements of the largest expert among the stored units that a rank holds some of, which are numbers while
+/// they are used.
 [[nodiscard]] std::int64_t largest_stored_expert(const ShardPlan& plan, int rank);
 
 }  // namespace sluice

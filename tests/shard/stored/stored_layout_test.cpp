@@ -15,7 +15,8 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Gate and up, and down, of every expert of a layer, each a published matrix of its own, in blocks that do not divide it.
+/// Gate and up, and down, of every expert of a layer, each a published matrix of its own, in blocks that do
+/// not divide it.
 struct Published {
   ParameterManifest manifest = testing_models::moe({.layers = 2, .hidden = 6, .experts = 4, .width = 5});
   StoredTensors stored;
