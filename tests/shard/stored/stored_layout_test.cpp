@@ -20,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 struct Published {
   ParameterManifest manifest = testing_models::moe({.layers = 2, .hidden = 6, .experts = 4, .width = 5});
   StoredTensors stored;
-  std::vector<Bytes> codes, scales;  ///< by encodings
+  std::vector<Bytes> codes, scales;  ///< bytes of each encoding, in their order
 
   Published() {
     for (const char* layer : {"model.layers.0.", "model.layers.1."})
