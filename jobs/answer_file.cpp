@@ -24,20 +24,6 @@ using nlohmann::json;
 
 constexpr std::int64_t kMostBytes = std::int64_t{16} << 30;
 
-std::string_view name_of(Ending ending) {
-  switch (ending) {
-    case Ending::kEndToken:
-      return "end_token";
-    case Ending::kMaxTokens:
-      return "max_tokens";
-    case Ending::kPositions:
-      return "positions";
-    case Ending::kStopped:
-      break;
-  }
-  return "stop";
-}
-
 /// Keys and values that change answers, under the names that the digests in earlier answer files were made
 /// with.
 std::string settings_of(const JobConfig& config) {
@@ -53,15 +39,6 @@ std::string settings_of(const JobConfig& config) {
 }
 
 }  // namespace
-
-json to_json(const Prompt& prompt, const Generation& answer, const std::optional<std::string>& text) {
-  json out{{"id", json::parse(prompt.id)},
-           {"prompt_tokens", prompt.tokens.size()},
-           {"tokens", answer.tokens},
-           {"ending", name_of(answer.ending)}};
-  if (text) out["text"] = *text;
-  return out;
-}
 
 AnswerFile::AnswerFile(const JobContext& context, const std::vector<Prompt>& prompts)
     : prompts_(prompts),

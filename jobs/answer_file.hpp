@@ -1,23 +1,18 @@
 // The answers of a job, a line of JSON each, in a file that a later run of the job goes on with.
 #pragma once
 
-#include "generate/generator.hpp"
+#include "job/answers/prompts.hpp"
 #include "job/job.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <fstream>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace sluice {
-
-/// JSON of an answer: "id", "prompt_tokens", "tokens", "text" where there is a tokenizer, "ending".
-[[nodiscard]] nlohmann::json to_json(const Prompt& prompt, const Generation& answer,
-                                     const std::optional<std::string>& text);
 
 /// Answer file of a job, on rank 0.
 class AnswerFile {
@@ -28,7 +23,7 @@ class AnswerFile {
   AnswerFile(const JobContext& context, const std::vector<Prompt>& prompts);
 
   [[nodiscard]] bool is_answered(std::size_t prompt) const { return answered_.contains(prompt); }
-  /// Error(kIo).
+  /// Writes the answer, as AnswerTexts::json_of() gives it. Error(kIo).
   void append(std::size_t prompt, nlohmann::json answer);
 
  private:

@@ -2,9 +2,8 @@
 
 #include "base/log.hpp"
 #include "generation.hpp"
+#include "job/answers/job_prompts.hpp"
 #include "job/console.hpp"
-
-#include <fmt/ranges.h>
 
 #include <ctime>
 #include <utility>
@@ -23,23 +22,20 @@ void GenerateReport::begin() {
   processor_begin_ = processor_seconds();
 }
 
-GenerateReport::GenerateReport(JobContext& context)
-    : context_(context), stops_(context.config().generate.stop) {
+GenerateReport::GenerateReport(JobContext& context) : context_(context) {
   const GenerateRequest* request = context.request;
-  tokenizer_ = request != nullptr ? request->tokenizer : find_tokenizer_for_stops(context);
+  auto tokenizer = request != nullptr ? request->tokenizer : find_tokenizer_for_stops(context);
   requests_ = share_requests(context.comm, [&] {
-    if (request != nullptr) {
-      prompts_ = request->prompts;
-      tell_unused_keys(prompts_);
-      return open_requests();
-    }
-    JobPrompts read = read_job_prompts(context.config(), context.blueprint.model.config, tokenizer_);
+    JobPrompts read = request != nullptr
+                          ? JobPrompts{request->prompts, tokenizer}
+                          : read_job_prompts(context.config(), context.blueprint.model.config, tokenizer);
     prompts_ = std::move(read.prompts);
     tell_unused_keys(prompts_);
-    tokenizer_ = std::move(read.tokenizer);
-    file_.emplace(context, prompts_);
+    tokenizer = std::move(read.tokenizer);
+    if (request == nullptr) file_.emplace(context, prompts_);
     return open_requests();
   });
+  texts_.emplace(context, std::move(tokenizer), prompts_);
   if (context.is_root() && requests_.size() < prompts_.size())
     console::line("answered  {} of {} prompts by an earlier run", prompts_.size() - requests_.size(),
                   prompts_.size());
@@ -52,37 +48,20 @@ std::vector<GenerationRequest> GenerateReport::open_requests() const {
   return open;
 }
 
-std::optional<std::string> GenerateReport::text_of(const Generation& answer) const {
-  if (tokenizer_ == nullptr) return std::nullopt;
-  return answer_text(*tokenizer_, stops_, answer.tokens);
-}
-
-/// One answer goes to the terminal as it comes.
-bool GenerateReport::streams() const {
-  return context_.is_root() && requests_.size() == 1 && tokenizer_ != nullptr &&
-         context_.request != nullptr && context_.request->form == AnswerForm::kText;
-}
-
 bool GenerateReport::take_token(std::size_t request, std::int64_t token) {
   if (first_token_seconds_ == 0) {
     first_token_seconds_ = watch_.seconds();
     first_token_processor_ = processor_seconds() - processor_begin_;
   }
-  if (stops_.empty() && !streams()) return false;
-  AnswerText& text = texts_.try_emplace(request, *tokenizer_, stops_).first->second;
-  const std::string more = text.add(token);
-  if (streams()) console::result(more);
-  if (!text.has_stopped()) return false;
-  texts_.erase(request);
-  return true;
+  return texts_->take_token(request, token);
 }
 
 void GenerateReport::take_answer(const Generation& answer) {
   const auto prompt = static_cast<std::size_t>(requests_[answer.request].number);
   ++answers_;
   tokens_ += std::ssize(answer.tokens);
-  if (!file_) return print_in_order(prompt, answer);
-  file_->append(prompt, to_json(prompts_[prompt], answer, text_of(answer)));
+  if (!file_) return texts_->print_in_order(prompt, answer);
+  file_->append(prompt, texts_->json_of(prompt, answer));
   const double seconds = watch_.seconds();
   const auto left = static_cast<double>(std::ssize(requests_) - answers_);
   context_.directory.set_progress({.unit = "prompt",
@@ -100,27 +79,6 @@ bool GenerateReport::is_done_already() {
   console::line("done already: {} answers all prompts; job.overwrite = true answers them anew",
                 context_.directory.file(context_.config().generate.output).string());
   return true;
-}
-
-void GenerateReport::print_in_order(std::size_t prompt, const Generation& answer) {
-  waiting_.emplace(prompt, answer);
-  for (auto first = waiting_.begin(); first != waiting_.end() && first->first == next_; ++next_) {
-    print(first->first, first->second);
-    first = waiting_.erase(first);
-  }
-}
-
-void GenerateReport::print(std::size_t prompt, const Generation& answer) {
-  if (context_.request->form == AnswerForm::kJson) {
-    console::result(to_json(prompts_[prompt], answer, text_of(answer)).dump() + "\n");
-  } else if (context_.request->form == AnswerForm::kTokens || tokenizer_ == nullptr) {
-    console::result(fmt::format("{}\n", fmt::join(answer.tokens, ",")));
-  } else if (streams()) {
-    const auto rest = texts_.find(answer.request);
-    console::result((rest == texts_.end() ? "" : rest->second.finish()) + "\n");
-  } else {
-    console::result(fmt::format("--- {}\n{}\n", prompts_[prompt].id, *text_of(answer)));
-  }
 }
 
 void GenerateReport::finish(const PhaseSeconds& phases) {

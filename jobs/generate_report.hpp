@@ -2,18 +2,14 @@
 #pragma once
 
 #include "answer_file.hpp"
+#include "answer_texts.hpp"
 #include "base/clock.hpp"
 #include "generate/generator.hpp"
-#include "job/answers/job_prompts.hpp"
-#include "job/answers/model_text.hpp"
 #include "job/job.hpp"
 #include "train/phase_timer.hpp"
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace sluice {
@@ -41,23 +37,12 @@ class GenerateReport {
  private:
   /// Requests that are not answered yet, on rank 0.
   [[nodiscard]] std::vector<GenerationRequest> open_requests() const;
-  /// Text of an answer; nothing without a tokenizer.
-  [[nodiscard]] std::optional<std::string> text_of(const Generation& answer) const;
-  [[nodiscard]] bool streams() const;
-  void print(std::size_t prompt, const Generation& answer);
-  void print_in_order(std::size_t prompt, const Generation& answer);
 
   JobContext& context_;
-  std::vector<Prompt> prompts_;                       ///< prompts, on rank 0 alone
-  std::vector<GenerationRequest> requests_;           ///< requests, numbered by their prompts
-  std::shared_ptr<const text::Tokenizer> tokenizer_;  ///< null where nobody needs it
-  std::vector<std::string> stops_;
-  /// Texts of this rank's requests under way, where stops or streaming need them.
-  std::map<std::size_t, AnswerText> texts_;
+  std::vector<Prompt> prompts_;              ///< prompts, on rank 0 alone
+  std::vector<GenerationRequest> requests_;  ///< requests, numbered by their prompts
+  std::optional<AnswerTexts> texts_;
   std::optional<AnswerFile> file_;  ///< answer file of a job, on rank 0 alone
-  /// Answers that wait for those of earlier prompts to be printed.
-  std::map<std::size_t, Generation> waiting_;
-  std::size_t next_ = 0;  ///< index of the next answer to print
   Stopwatch watch_;
   double first_token_seconds_ = 0, first_token_processor_ = 0;
   double processor_begin_ = 0;

@@ -1,20 +1,18 @@
 // The command line.
 
-#include "base/text.hpp"
 #include "comm/mpi/home.hpp"
 #include "comm/outcome.hpp"
+#include "command_words.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/versions.hpp"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 #include <utility>
-#include <vector>
 
 /// The address sanitizer's check for leaks, which it makes at the end of main otherwise; null in a build
 /// without it.
@@ -22,28 +20,6 @@ extern "C" void __lsan_do_leak_check() __attribute__((weak));  // NOLINT(bugpron
 
 namespace sluice {
 namespace {
-
-/// Message about a first word that is no command, or "".
-std::string unknown_command(const CLI::App& app, const std::string& word) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  if (word.starts_with('-') || std::ranges::find(names, word) != names.end()) return "";
-  const std::string near = nearest(word, names);
-  return fmt::format("sluice: there is no command {}{}; sluice --help lists them", printable(word),
-                     near.empty() ? "" : ". Did you mean " + near + "?");
-}
-
-/// Takes the words of the command that ranks are to run from "launch ... generate SOURCE ... -- ...", without
-/// those after --. Only the name is left of them, in place of a job file.
-Words take_rank_command(Words& words) {
-  const auto end = std::find(words.begin(), words.end(), "--");
-  const auto name = std::find_if(
-      words.begin(), end, [](const std::string& word) { return word == "generate" || word == "chat"; });
-  if (words.empty() || words.front() != "launch" || name == end) return {};
-  Words command(name, end);
-  words.erase(name + 1, end);
-  return command;
-}
 
 void parse(CLI::App& app, const Words& words) {
   app.clear();

@@ -10,16 +10,6 @@
 #include <span>
 
 namespace sluice {
-namespace {
-
-/// Number of a layer of the model, from its number among the MoE layers.
-std::int64_t layer_number(const ModelConfig& model, std::int64_t moe_layer) {
-  auto layer = model.layers.begin();
-  while (*layer != MlpKind::kMoe || moe_layer-- > 0) ++layer;
-  return layer - model.layers.begin();
-}
-
-}  // namespace
 
 TrainGuard::TrainGuard(JobContext& context, Trainer& trainer, TrainingState& saved)
     : context_(context),
@@ -56,8 +46,8 @@ void TrainGuard::warn_of_collapse(std::int64_t step, const StepMetrics& metrics)
   log::warning(
       "step {}: the router of layer {} has collapsed: for {} steps its {} busiest of {} experts have taken "
       "more than {:.0f} % of all choices, {:.0f} % in this one, and {} experts none. For equal loads set {}",
-      step, layer_number(model, collapsed->layer), CollapseWatch::kSteps, model.experts_per_token,
-      model.experts, 100 * CollapseWatch::kShare, 100 * collapsed->share, collapsed->unused,
+      step, model.moe_layer(collapsed->layer), CollapseWatch::kSteps, model.experts_per_token, model.experts,
+      100 * CollapseWatch::kShare, 100 * collapsed->share, collapsed->unused,
       balancing_advice(context_.config().train, model));
 }
 

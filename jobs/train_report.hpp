@@ -7,6 +7,8 @@
 #include "job/run_metrics.hpp"
 #include "load/load_report.hpp"
 #include "train/step_metrics.hpp"
+#include "train_notes.hpp"
+#include "train_row.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -36,28 +38,19 @@ class TrainReport {
   void finish();
 
  private:
-  /// "  experts to 2.1x, 3 unused": the load of the busiest expert over the mean of its layer; nothing
-  /// without MoE layers.
-  [[nodiscard]] std::string expert_text(const TrainRow& row) const;
   void print_step(const TrainRow& row) const;
-  void log_phases() const;
-  [[nodiscard]] bool has_gpus() const { return context_.device.kind == DeviceKind::kCuda; }
 
   JobContext& context_;
-  double flops_per_token_;  ///< forward and backward, without recomputing
-  double product_rate_;     ///< FLOP/s of large products, over all ranks
+  StepRates rates_;
   std::vector<RankMemory> planned_;
   std::vector<std::int64_t> planned_bytes_;  ///< planned bytes of each rank while it trains
   GrowthWatch growth_;
   RunMetrics metrics_;
   std::int64_t first_step_ = 0;  ///< first step of this start, which may have resumed; 0: none yet
   Stopwatch since_first_;        ///< time since the end of the first step
-  RunProgress progress_;
-  std::vector<std::int64_t> peaks_;         ///< highest resident set of each rank
-  std::vector<std::int64_t> growths_;       ///< highest growth of each rank
-  std::vector<std::int64_t> device_peaks_;  ///< most that was taken of each rank's GPU
-  std::int64_t device_peak_ = 0;            ///< peak bytes of this rank's GPU
-  PhaseSeconds phase_seconds_{};            ///< seconds of each phase on this rank, over all steps
+  RankPeaks peaks_;
+  std::int64_t device_peak_ = 0;  ///< peak bytes of this rank's GPU
+  PhaseSeconds phase_seconds_{};  ///< seconds of each phase on this rank, over all steps
 };
 
 }  // namespace sluice

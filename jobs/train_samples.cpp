@@ -1,6 +1,6 @@
 #include "train_samples.hpp"
 
-#include "answer_file.hpp"
+#include "answer_texts.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "generation.hpp"
@@ -9,12 +9,10 @@
 #include "plan/answer_memory.hpp"
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <map>
 #include <utility>
 
 namespace sluice {
@@ -61,33 +59,21 @@ void TrainSamples::keep_samples_until(std::int64_t step) const {
 std::vector<SampleRow> TrainSamples::after_step(std::int64_t step) {
   std::vector<SampleRow> rows;
   if (forward_ == nullptr || step % context_.config().generate.every_steps != 0) return rows;
-  static_cast<void>(generate(*forward_, requests_, options_, listener(), [&](const Generation& answer) {
-    take(step, answer);
+  AnswerTexts texts(context_, tokenizer_, prompts_);
+  const auto listener = [&](std::size_t request, std::int64_t token) {
+    return texts.take_token(request, token);
+  };
+  static_cast<void>(generate(*forward_, requests_, options_, listener, [&](const Generation& answer) {
+    take(step, answer, texts.json_of(answer.request, answer));
     rows.push_back({step, static_cast<std::int64_t>(answer.request), answer.tokens});
   }));
   return rows;
 }
 
-/// Ends answers at generate.stop.
-TokenListener TrainSamples::listener() const {
-  const std::vector<std::string>& stops = context_.config().generate.stop;
-  if (stops.empty()) return {};
-  return [this, &stops, texts = std::map<std::size_t, AnswerText>()](std::size_t request,
-                                                                     std::int64_t token) mutable {
-    AnswerText& text = texts.try_emplace(request, *tokenizer_, stops).first->second;
-    static_cast<void>(text.add(token));
-    return text.has_stopped();
-  };
-}
-
-void TrainSamples::take(std::int64_t step, const Generation& answer) const {
-  const Prompt& prompt = prompts_[answer.request];
-  const auto text =
-      tokenizer_ ? std::optional(answer_text(*tokenizer_, context_.config().generate.stop, answer.tokens))
-                 : std::nullopt;
-  console::line("sample    step {}  prompt {}: {}", step, prompt.id,
-                text ? printable(*text) : fmt::format("{}", fmt::join(answer.tokens, ",")));
-  nlohmann::json sample = to_json(prompt, answer, text);
+void TrainSamples::take(std::int64_t step, const Generation& answer, nlohmann::json sample) const {
+  console::line("sample    step {}  prompt {}: {}", step, prompts_[answer.request].id,
+                sample.contains("text") ? printable(sample["text"].get<std::string>())
+                                        : fmt::format("{}", fmt::join(answer.tokens, ",")));
   sample["step"] = step;
   const std::filesystem::path file = context_.directory.file(context_.config().generate.output);
   std::ofstream out(file, std::ios::app);

@@ -8,6 +8,8 @@
 #include "metrics/schema.hpp"
 #include "train/trainer.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -32,8 +34,7 @@ class TrainSamples {
 
  private:
   void keep_samples_until(std::int64_t step) const;
-  void take(std::int64_t step, const Generation& answer) const;
-  [[nodiscard]] TokenListener listener() const;
+  void take(std::int64_t step, const Generation& answer, nlohmann::json sample) const;
 
   JobContext& context_;
   std::vector<Prompt> prompts_;  ///< prompts, on rank 0 alone

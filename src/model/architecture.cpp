@@ -101,6 +101,12 @@ int ModelConfig::moe_layer_count() const {
   return static_cast<int>(std::ranges::count(layers, MlpKind::kMoe));
 }
 
+std::int64_t ModelConfig::moe_layer(std::int64_t among) const {
+  auto layer = layers.begin();
+  while (*layer != MlpKind::kMoe || among-- > 0) ++layer;
+  return layer - layers.begin();
+}
+
 std::span<const Architecture> architectures() { return kArchitectures; }
 
 ModelDescription describe_model_text(std::string_view config_json, const std::string& name, DType dtype) {

@@ -163,6 +163,8 @@ struct ModelConfig {
 
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
   [[nodiscard]] int moe_layer_count() const;
+  /// Index of a layer among all layers, from its index `among` the MoE layers, below moe_layer_count().
+  [[nodiscard]] std::int64_t moe_layer(std::int64_t among) const;
 };
 
 }  // namespace sluice

@@ -62,6 +62,8 @@ TEST(DeepseekV3, absent_keys_have_transformers_defaults) {
   EXPECT_EQ(read.router.scale, 2.5);
   EXPECT_TRUE(read.router.normalize);
   EXPECT_EQ(read.moe_layer_count(), 58);
+  EXPECT_EQ(read.moe_layer(0), 3);
+  EXPECT_EQ(read.moe_layer(57), 60);
   EXPECT_EQ(read.shared_expert_intermediate_size, 2048);
 }
 

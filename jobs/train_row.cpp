@@ -1,0 +1,83 @@
+#include "train_row.hpp"
+
+#include "base/bytes.hpp"
+#include "job/console.hpp"
+#include "metrics/expert_use.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace sluice {
+namespace {
+
+/// Phases that add up to the step: what the trainer did not count (reading tokens, dumps) is the last one's,
+/// "other".
+std::vector<double> phases_of_step(const PhaseSeconds& phases, double step_seconds) {
+  std::vector<double> out(phases.begin(), phases.end());
+  out.back() += step_seconds - std::accumulate(phases.begin(), phases.end(), 0.0);
+  return out;
+}
+
+/// "  held out 4.12345, 3.98765", or nothing.
+std::string held_out_text(const std::vector<double>& losses) {
+  std::string text;
+  for (const double loss : losses)
+    if (!std::isnan(loss)) text += fmt::format("{}{:.5f}", text.empty() ? "  held out " : ", ", loss);
+  return text;
+}
+
+/// "  experts to 2.1x, 3 unused": the load of the busiest expert over the mean of its layer; nothing
+/// without MoE layers.
+std::string expert_text(const TrainRow& row, std::int64_t experts) {
+  if (row.expert_tokens.empty()) return "";
+  const ExpertUse use = expert_use(row.expert_tokens, experts);
+  return fmt::format("  experts to {:.1f}x{}{}", use.busiest,
+                     use.unused == 0 ? "" : fmt::format(", {} unused", use.unused),
+                     std::isnan(row.z_loss) ? "" : fmt::format(", z-loss {:.4g}", row.z_loss));
+}
+
+}  // namespace
+
+TrainRow row_of_step(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds,
+                     const StepRates& rates) {
+  TrainRow row;
+  row.step = step;
+  row.loss = metrics.loss;
+  row.grad_norm = metrics.grad_norm;
+  row.learning_rate = learning_rate;
+  row.tokens = metrics.tokens;
+  row.filled = static_cast<double>(metrics.tokens) / static_cast<double>(rates.step_tokens);
+  row.step_seconds = seconds;
+  row.tokens_per_second = static_cast<double>(metrics.tokens) / seconds;
+  row.model_flops_per_second = rates.flops_per_token * row.tokens_per_second;
+  row.mfu = row.model_flops_per_second / rates.product_rate;
+  row.communicated_bytes = metrics.communicated_bytes;
+  row.phase_seconds = phases_of_step(metrics.phase_seconds, seconds);
+  row.expert_tokens = metrics.expert_tokens;
+  row.aux_loss = metrics.aux_loss;
+  row.left_out = metrics.left_out == LeftOut::kNo ? 0 : 1;
+  return row;
+}
+
+bool has_held_out_loss(const TrainRow& row) {
+  return std::ranges::any_of(row.held_out_loss, [](double loss) { return !std::isnan(loss); });
+}
+
+std::string step_line(const TrainRow& row, std::int64_t steps, std::int64_t experts, double seconds_left) {
+  return fmt::format(
+      "step {}/{}  loss {:.5f}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} "
+      "%){}  peak {}  left {}{}",
+      row.step, steps, row.loss, held_out_text(row.held_out_loss), row.grad_norm, row.learning_rate,
+      row.tokens_per_second, row.model_flops_per_second / 1e12, 100 * row.mfu, expert_text(row, experts),
+      format_mib(*std::ranges::max_element(row.peak_bytes)), console::time_text(seconds_left),
+      row.left_out != 0 ? "  update skipped" : "");
+}
+
+double seconds_left(std::int64_t step, std::int64_t first, std::int64_t total, double seconds_since_first) {
+  if (step == total) return 0;
+  if (step <= first) return -1;
+  return seconds_since_first / static_cast<double>(step - first) * static_cast<double>(total - step);
+}
+
+}  // namespace sluice
