@@ -68,7 +68,11 @@ enum class DeviceKind : std::uint8_t {
 enum class OptimizerFit : std::uint8_t { kAsWritten, kAuto };
 
 /// Place for weights and optimizer state that exceed the memory limit.
-enum class Offload : std::uint8_t { kNone, kDisk };
+enum class Offload : std::uint8_t {
+  kNone,
+  kDisk,    ///< a file of each rank
+  kSource,  ///< frozen weights alone: the files that they were published in
+};
 
 enum class ScheduleKind : std::uint8_t { kConstant, kCosine, kLinear };
 

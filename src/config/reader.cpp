@@ -82,6 +82,7 @@ class JobReader {
   void check_required();
   void check_contradictions();
   void expect_load_settings();
+  void expect_source_settings();
   void expect_export_settings();
   void expect_held_out_settings();
   void expect_lora_settings();
@@ -265,15 +266,32 @@ void JobReader::expect_load_settings() {
   expect(!c.load.verify || c.load.sink == LoadSink::kShards, {"load.verify", "load.sink"},
          "found true, expected false, because load.sink = \"discard\" keeps nothing to compare");
   expect(
-      c.model.frozen_format == FrozenFormat::kDType || c.memory.offload == Offload::kNone,
+      c.model.frozen_format == FrozenFormat::kDType || c.memory.offload != Offload::kDisk,
       {"model.frozen_format", "memory.offload"},
       "found \"stored\", expected \"dtype\", because memory.offload = \"disk\" moves weights of model.dtype alone");
+  expect_source_settings();
   if (c.model.init == ModelInit::kCheckpoint) return;
   expect(!c.load.verify, {"load.verify", "model.init"},
          "found true, expected false, because model.init = \"random\" reads no weights to compare");
   expect(c.load.memory_limit_bytes == 0, {"load.memory_limit", "model.init"},
          fmt::format("found {} bytes, expected 0, because model.init = \"random\" loads nothing",
                      c.load.memory_limit_bytes));
+}
+
+/// Holds the settings against what weights that stay in the files of model.path need.
+void JobReader::expect_source_settings() {
+  const JobConfig& c = config_;
+  if (c.memory.offload != Offload::kSource) return;
+  expect(
+      c.model.init == ModelInit::kCheckpoint, {"memory.offload", "model.init"},
+      "found \"source\", expected it with model.init = \"checkpoint\", because drawn weights lie in no file");
+  expect(c.model.frozen_format == FrozenFormat::kStored, {"memory.offload", "model.frozen_format"},
+         "found \"source\", expected it with model.frozen_format = \"stored\", because what is read in every "
+         "pass is what was published");
+  expect(
+      c.load.readers != Readers::kRank0, {"memory.offload", "load.readers"},
+      "found \"source\", expected it with load.readers = \"all\" or \"node\", because every rank reads the "
+      "files of model.path itself");
 }
 
 void JobReader::expect_export_settings() {
@@ -349,7 +367,7 @@ void JobReader::expect_optimizer_settings() {
                       : "found \"factored\", expected \"float32\", \"bfloat16\" or \"int8\", because only "
                         "optimizer.kind = \"adafactor\" has no moments");
   expect(
-      config_.memory.offload == Offload::kNone || config_.job.kind != JobKind::kTrain ||
+      config_.memory.offload != Offload::kDisk || config_.job.kind != JobKind::kTrain ||
           o.fit == OptimizerFit::kAuto || o.gradients == GradientMode::kRelease,
       {"memory.offload", "optimizer.gradients"},
       "found \"disk\", expected it with optimizer.gradients = \"release\" (or optimizer.fit = \"auto\"), so "

@@ -290,11 +290,13 @@ Table memory_table() {
           "memory of one rank's process, page cache and code not counted; auto = what the node has left when "
           "the job starts, divided by its ranks. A job that needs more is refused",
           "bytes")
-      .key("offload", &MemorySettings::offload,
-           Choice<Offload>{{{"none", Offload::kNone}, {"disk", Offload::kDisk}}},
-           "place for what exceeds nine tenths of the limit: disk keeps it in one file per rank and reads it "
-           "layer by layer, first the experts' optimizer state, then their weights; training then needs "
-           "gradients = \"release\"")
+      .key(
+          "offload", &MemorySettings::offload,
+          Choice<Offload>{{{"none", Offload::kNone}, {"disk", Offload::kDisk}, {"source", Offload::kSource}}},
+          "place for what exceeds nine tenths of the limit: disk keeps it in one file per rank and reads it "
+          "layer by layer, first the experts' optimizer state, then their weights; training then needs "
+          "gradients = \"release\". source leaves experts of model.frozen_format = \"stored\" in the files of "
+          "model.path, which every rank reads")
       .key("offload_path", &MemorySettings::offload_path, Path{true},
            "directory on a local disk for these files, which are unlinked and vanish with the job; \"\" = "
            "job.output")

@@ -121,6 +121,11 @@ Blueprint::Blueprint(JobConfig job, StoredTensors published)
 
 ShardPlan Blueprint::shard_plan(int world) const {
   const auto wanted = static_cast<int>(config.parallel.expert_parallel);
+  if (config.memory.offload == Offload::kSource && wanted != 0 && wanted != world)
+    fail(ExitCode::kBadConfig,
+         "parallel.expert_parallel: found {} with memory.offload = \"source\", expected 0 or the number of "
+         "ranks, {}, because a rank reads whole experts that it has for itself",
+         wanted, world);
   return {layouts,
           {world, wanted == 0 ? world : wanted},
           config.memory.offload == Offload::kDisk ? ShardAlignment::kPages : ShardAlignment::kLines};
@@ -130,8 +135,8 @@ std::vector<std::int64_t> Blueprint::shard_bytes(const ShardPlan& plan) const {
   std::vector<std::int64_t> bytes;
   for (int rank = 0; rank < plan.world(); ++rank)
     bytes.push_back(plan.arena_elements(rank) * size_of(config.model.dtype));
-  for (const std::vector<std::int64_t>& unit : stored_bytes(plan, stored))
-    std::transform(bytes.begin(), bytes.end(), unit.begin(), bytes.begin(), std::plus<>());
+  for (const std::vector<StoredBytes>& unit : stored_bytes(plan, stored))
+    for (std::size_t rank = 0; rank < unit.size(); ++rank) bytes[rank] += unit[rank].all();
   return bytes;
 }
 

@@ -11,12 +11,14 @@
 #include "job/progress_line.hpp"
 #include "job/target_place.hpp"
 #include "load/checkpoint_load.hpp"
+#include "load/in_files/units_in_files.hpp"
 #include "shard/finite_check.hpp"
 #include "shard/initial_values.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,8 +66,9 @@ void require_memory_of_node(const JobContext& context) {
 }
 
 /// Collective. How the checkpoint gets into the shards, agreed on by all ranks.
-PlannedLoad plan_load_of(const JobContext& context) {
-  PlannedLoad planned = plan_weights(context.comm, context.blueprint, context.plan, context.nodes);
+PlannedLoad plan_load_of(const JobContext& context, std::span<const int> left_in_files = {}) {
+  PlannedLoad planned =
+      plan_weights(context.comm, context.blueprint, context.plan, context.nodes, left_in_files);
   if (!context.is_root()) return planned;
   for (const std::string& warning : planned.index.warnings) log::warning("{}", warning);
   for (const std::string& text : ignored_text(planned.match)) log::info("{}", text);
@@ -169,14 +172,25 @@ void print_offload(const std::vector<RankMemory>& ranks, const fs::path& directo
   console::line("offload   {} in {}", bytes, directory.string());
 }
 
+/// Ascending, the units that stay in the files of model.path, on all ranks alike.
+std::vector<int> units_left_in_files(const JobContext& context) {
+  std::vector<int> units;
+  if (context.config().memory.offload != Offload::kSource) return units;
+  const std::vector<RankMemory> ranks = context.memory_plan();
+  for (int unit = 0; unit < std::ssize(ranks.front().offload.units); ++unit)
+    if (ranks.front().offload.units[static_cast<std::size_t>(unit)].weights) units.push_back(unit);
+  if (context.is_root()) print_offload(ranks, context.config().model.path);
+  return units;
+}
+
 /// Collective. The arena, and a file for what of it and of the optimizer's state does not fit.
-Weights allocate_weights(JobContext& context) {
+Weights allocate_weights(JobContext& context, std::span<const int> left_in_files = {}) {
   const JobConfig& config = context.config();
   const int rank = context.comm.rank();
   Weights weights{ShardArena(context.plan, rank, config.model.dtype, "weights", ShardArena::Units::kAll,
-                             &context.blueprint.stored),
+                             &context.blueprint.stored, left_in_files),
                   std::nullopt};
-  if (config.memory.offload == Offload::kNone) return weights;
+  if (config.memory.offload != Offload::kDisk) return weights;
   const std::vector<RankMemory> ranks = context.memory_plan();
   require_disk_room(context, ranks);
   if (context.is_root()) print_offload(ranks, offload_directory(config));
@@ -204,8 +218,15 @@ Weights load_weights(JobContext& context) {
   const std::int64_t arena_bytes =
       has_memory_of_gpu(context.device) ? 0 : context.blueprint.shard_bytes(context.plan)[rank];
   const auto limit = limit_memory(context, arena_bytes);
-  const PlannedLoad planned = plan_load_of(context);
-  Weights weights = allocate_weights(context);
+  const std::vector<int> left_in_files = units_left_in_files(context);
+  const PlannedLoad planned = plan_load_of(context, left_in_files);
+  Weights weights = allocate_weights(context, left_in_files);
+  if (!left_in_files.empty())
+    run_together(context.comm, [&] {
+      weights.arena.read_from(std::make_unique<UnitsInFiles>(
+          *weights.arena.stored(), context.blueprint.model.manifest, planned.index, planned.match,
+          context.config().model.path, left_in_files, context.config().deadline.step_seconds));
+    });
   weights.load = run_load(context, planned, &weights.arena);
   make_adapters(context, weights.arena);
   require_finite(context, weights);

@@ -60,11 +60,14 @@ void add(Coverage& coverage, const Piece& piece) {
 bool is_asked(std::optional<int> asked, int rank) { return !asked || *asked == rank; }
 
 /// The elements of the arenas of `asked` that belong to some tensor of a checkpoint.
-Coverage expected_of(const ShardPlan& shards, std::optional<int> asked) {
+Coverage expected_of(const ShardPlan& shards, const std::vector<int>& left_in_files,
+                     std::optional<int> asked) {
   Coverage expected;
   for (const FlatLayout& unit : shards.layouts().units)
     for (const Placement& placement : unit.placements()) {
-      if (placement.block_elements == 0 || placement.is_adapter) continue;
+      if (placement.block_elements == 0 || placement.is_adapter ||
+          std::ranges::binary_search(left_in_files, placement.tensor))
+        continue;
       shards.owned_runs(placement.tensor, {0, placement.elements()},
                         [&](int rank, const ShardPlan::OwnedRun& run) {
                           if (is_asked(asked, rank))
@@ -90,7 +93,7 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
   sources_.reserve(match.entries.size());
   for (const MatchedEntry& matched : match.entries) {
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(matched.entry)];
-    if (matched.count == 0) continue;
+    if (matched.count == 0 || std::ranges::binary_search(options.left_in_files, matched.tensor)) continue;
     const std::int64_t begin = entry.begin + index.bytes_of(entry, matched.entry_begin);
     const Encoding* encoding = index.encoding_of(entry);
     const std::int64_t bits = encoding == nullptr ? size_of(entry.dtype) * 8 : bits_of(encoding->codes);
@@ -253,7 +256,8 @@ void LoadPlan::check_coverage(std::optional<int> asked) const {
       if (is_asked(asked, piece.rank)) add(written, piece);
     });
   const std::vector<Coverage::Covered> have = written.joined("load plan", arena_name);
-  const std::vector<Coverage::Covered> want = expected_of(shards_, asked).joined("shard plan", arena_name);
+  const std::vector<Coverage::Covered> want =
+      expected_of(shards_, options_.left_in_files, asked).joined("shard plan", arena_name);
   const auto [at_have, at_want] = std::ranges::mismatch(have, want);
   SLUICE_ASSERT(at_have == have.end() && at_want == want.end(),
                 "the load plan does not write what the shard plan owns, first in run {} of {} (expected {})",

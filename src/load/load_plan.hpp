@@ -82,6 +82,7 @@ struct LoadPlanOptions {
   std::int64_t chunk_bytes = 8 * kMiB;  ///< reads have at most this many bytes; at least 4 KiB
   ReaderAssignment readers;
   bool on_device = false;  ///< arenas that host code cannot reach: all that a rank receives is staged
+  std::vector<int> left_in_files{};  ///< tensors of the manifest that no arena gets, ascending
   bool discard = false;  ///< received bytes are staged and dropped: measures the stream alone, without arenas
 };
 

@@ -75,24 +75,24 @@ std::int64_t save_buffers(const ShardPlan& plan, std::span<const std::int64_t> s
   return work.save_staging_bytes > 0 ? work.save_staging_bytes + largest : 0;
 }
 
-/// Of all units, with bytes as stored_bytes() has them.
-std::int64_t stored_on(const std::vector<std::vector<std::int64_t>>& own, int rank) {
+/// Bytes of all stored units on a rank.
+std::int64_t stored_on(const std::vector<std::vector<StoredBytes>>& own, int rank) {
   std::int64_t bytes = 0;
-  for (const std::vector<std::int64_t>& ranks : own) bytes += ranks[static_cast<std::size_t>(rank)];
+  for (const std::vector<StoredBytes>& ranks : own) bytes += ranks[static_cast<std::size_t>(rank)].all();
   return bytes;
 }
 
 /// Bytes of codes and scales that the ranks of each place hold together of each unit, [unit][place]. A dense
 /// unit's are at place 0.
 std::vector<std::vector<std::int64_t>> stored_by_place(const ShardPlan& plan,
-                                                       const std::vector<std::vector<std::int64_t>>& own) {
+                                                       const std::vector<std::vector<StoredBytes>>& own) {
   std::vector<std::vector<std::int64_t>> held(own.size());
   for (std::size_t unit = 0; unit < own.size(); ++unit) {
     held[unit].resize(static_cast<std::size_t>(plan.dims().expert_parallel));
     const bool has_experts = plan.has_experts(static_cast<int>(unit));
     for (int rank = 0; rank < plan.world(); ++rank)
       held[unit][static_cast<std::size_t>(has_experts ? plan.dims().place(rank) : 0)] +=
-          own[unit][static_cast<std::size_t>(rank)];
+          own[unit][static_cast<std::size_t>(rank)].all();
   }
   return held;
 }
@@ -111,11 +111,30 @@ std::vector<std::int64_t> held_stored(const ShardPlan& plan,
 /// Puts on a disk what is too much, if there is one.
 void offload(const ShardPlan& plan, std::span<const std::int64_t> state_bytes, int rank, const Workload& work,
              RankMemory& memory) {
-  if (!work.offload_above || !work.keeps_weights) return;
+  if (!work.offload_above || work.offloads_to_source || !work.keeps_weights) return;
   memory.offload = plan_offload(plan, state_bytes, rank, work, memory.peak() - *work.offload_above);
   memory.weights -= memory.offload.weight_bytes;
   memory.optimizer -= memory.offload.state_bytes;
   if (work.computes) memory.offload_buffers = memory.offload.buffer_bytes;
+}
+
+/// Leaves the codes of experts in their files: of as few layers as will do, the same ones on all ranks.
+void leave_in_files(const ShardPlan& plan, const std::vector<std::vector<StoredBytes>>& stored,
+                    const Workload& work, std::vector<RankMemory>& ranks) {
+  if (!work.offload_above || !work.offloads_to_source || !work.keeps_weights) return;
+  const std::vector<RankMemory> all_in_memory = ranks;
+  const auto fits = [&] {
+    return std::ranges::all_of(ranks,
+                               [&](const RankMemory& rank) { return rank.peak() <= *work.offload_above; });
+  };
+  for (int layers = 1; layers <= layers_in_files(plan) && !fits(); ++layers)
+    for (int rank = 0; rank < plan.world(); ++rank) {
+      RankMemory& memory = ranks[static_cast<std::size_t>(rank)];
+      memory = all_in_memory[static_cast<std::size_t>(rank)];
+      memory.offload = plan_source(plan, stored, rank, layers, work);
+      memory.weights -= memory.offload.weight_bytes;
+      memory.offload_buffers = memory.offload.buffer_bytes;
+    }
 }
 
 }  // namespace
@@ -169,7 +188,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
   const TrainedParts trained =
       trained_parts(manifest, work.trains ? stages.lowest_trained_layer(plan) : -1, work.drops_inputs);
   const OptimizerBytes optimizer(manifest, plan, work.optimizer, work.dtype);
-  const std::vector<std::vector<std::int64_t>> own_stored = stored_bytes(plan, stored);
+  const std::vector<std::vector<StoredBytes>> own_stored = stored_bytes(plan, stored);
   const std::vector<std::vector<std::int64_t>> held = stored_by_place(plan, own_stored);
   std::vector<RankMemory> ranks;
   for (int rank = 0; rank < plan.world(); ++rank) {
@@ -209,6 +228,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     memory.save_buffers = save_buffers(plan, state_bytes, rank, work);
     offload(plan, state_bytes, rank, work, memory);
   }
+  leave_in_files(plan, own_stored, work, ranks);
   return ranks;
 }
 

@@ -63,7 +63,45 @@ OffloadPlan make_plan(const std::vector<ExpertsBytes>& experts, std::size_t unit
   return plan;
 }
 
+/// Units of stored experts that one rank has for itself.
+std::vector<int> units_in_files(const ShardPlan& shards) {
+  std::vector<int> units;
+  for (int unit = 0; unit < static_cast<int>(shards.layouts().units.size()); ++unit)
+    if (shards.is_stored(unit) && shards.has_experts(unit) && shards.sharers(unit) == 1)
+      units.push_back(unit);
+  return units;
+}
+
 }  // namespace
+
+int layers_in_files(const ShardPlan& shards) { return static_cast<int>(units_in_files(shards).size()); }
+
+OffloadPlan plan_source(const ShardPlan& shards, const std::vector<std::vector<StoredBytes>>& stored,
+                        int rank, int layers, const Workload& work) {
+  const std::vector<int> units = units_in_files(shards);
+  OffloadPlan plan;
+  plan.units.resize(shards.layouts().units.size());
+  std::int64_t largest = 0;
+  std::vector<std::int64_t> codes;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (!is_among(i, static_cast<std::size_t>(layers), units.size())) continue;
+    const StoredBytes& own = stored[static_cast<std::size_t>(units[i])][static_cast<std::size_t>(rank)];
+    plan.units[static_cast<std::size_t>(units[i])].weights = true;
+    plan.weight_bytes += own.codes;
+    largest = std::max(largest, own.all());
+    codes.push_back(own.codes);
+  }
+  plan.buffer_bytes = 2 * largest + kSourceReadBytes;
+  if (codes.size() <= 2) return plan;  // both stay
+  plan.step_read_bytes = plan.weight_bytes;
+  if (!work.trains) return plan;
+  // The two units that end a pass are still there where the next one begins with these.
+  const bool reads_twice =
+      work.optimizer.gradients == GradientMode::kRelease && work.optimizer.clip == ClipRule::kGlobal;
+  plan.step_read_bytes = (reads_twice ? 3 : 2) * plan.weight_bytes - codes[0] - codes[1] -
+                         codes[codes.size() - 2] - codes.back();
+  return plan;
+}
 
 OffloadPlan plan_offload(const ShardPlan& shards, std::span<const std::int64_t> state_bytes, int rank,
                          const Workload& work, std::int64_t excess) {

@@ -45,6 +45,8 @@ struct Workload {
 
   /// Bytes that a rank may hold in all, where a disk takes what is more; nothing where there is none.
   std::optional<std::int64_t> offload_above{};
+  /// Whether that disk has the files of the checkpoint and no others, so that frozen weights can stay there.
+  bool offloads_to_source = false;
 
   [[nodiscard]] std::int64_t batch_tokens() const { return batch_sequences * sequence_length; }
 };

@@ -6,7 +6,7 @@
 namespace sluice {
 
 ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose, Units units,
-                       const StoredTensors* stored)
+                       const StoredTensors* stored, std::span<const int> elsewhere)
     : plan_(plan),
       rank_(rank),
       dtype_(dtype),
@@ -18,7 +18,7 @@ ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string
   const std::int64_t elements = units == Units::kAll ? plan.layouts().buffer_elements() : 0;
   if (elements > 0) buffers_ = allocate(compute_memory(), elements * size_of(DType::kFloat32), "buffers");
   if (stored == nullptr || stored->is_empty()) return;
-  stored_ = std::make_unique<const StoredLayout>(plan, *stored, rank);
+  stored_ = std::make_unique<const StoredLayout>(plan, *stored, rank, elsewhere);
   stored_block_ = allocate(compute_memory(), stored_->bytes(), purpose);
 }
 

@@ -7,11 +7,14 @@
 #include "shard/offload_plan.hpp"
 #include "shard/shard_plan.hpp"
 #include "shard/stored/stored_layout.hpp"
+#include "shard/stored/unit_bytes.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <utility>
 
 namespace sluice {
 
@@ -22,16 +25,19 @@ class OffloadedUnits;
 /// has trained units alone.
 ///
 /// An arena is resident: all of it is in memory; or paged: some units lie in a file, and in memory while an
-/// access of shard/arena_access.hpp to them lives.
+/// access of shard/arena_access.hpp to them lives; or some stored units are elsewhere: in the files that
+/// they were published in, which are read wherever such a unit is used.
 class ShardArena {
  public:
   enum class Units : bool { kAll, kTrained };
 
   /// Allocated in compute_memory(), where host code reads and writes by device/copy.hpp. `plan` must outlive
   /// the arena. `purpose` names it in error messages ("weights"). `stored`: the tensors of the plan's
-  /// stored units, not null if there are any; it need not outlive the arena.
+  /// stored units, not null if there are any; it need not outlive the arena. `elsewhere`, ascending: those of
+  /// these units that take no memory here, and come from read_from().
   ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose,
-             Units units = Units::kAll, const StoredTensors* stored = nullptr);
+             Units units = Units::kAll, const StoredTensors* stored = nullptr,
+             std::span<const int> elsewhere = {});
   ShardArena(ShardArena&& other) noexcept;
   ~ShardArena();
 
@@ -40,9 +46,13 @@ class ShardArena {
   /// `limit_seconds`: how long an access waits for the disk at most. Errors as PagedFile; Error(kBadConfig)
   /// in a device's memory.
   void page_to(const OffloadPlan& plan, const std::filesystem::path& directory, double limit_seconds);
-  [[nodiscard]] bool is_resident() const { return paged_ == nullptr; }
-  /// The units in the file, for the accesses of shard/arena_access.hpp; null in a resident arena.
+  /// Makes the arena one whose units that are elsewhere come from `units`.
+  void read_from(std::unique_ptr<UnitBytes> units) { elsewhere_ = std::move(units); }
+  [[nodiscard]] bool is_resident() const { return paged_ == nullptr && elsewhere_ == nullptr; }
+  /// The units in the file, for the accesses of shard/arena_access.hpp; null in an arena that is not paged.
   [[nodiscard]] OffloadedUnits* paged() const { return paged_.get(); }
+  /// The units that are elsewhere, for the same accesses; null where there are none.
+  [[nodiscard]] UnitBytes* elsewhere() const { return elsewhere_.get(); }
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
@@ -55,11 +65,17 @@ class ShardArena {
   [[nodiscard]] float* buffers() const { return reinterpret_cast<float*>(buffers_.data()); }
   [[nodiscard]] std::int64_t buffer_elements() const { return buffers_.bytes() / size_of(DType::kFloat32); }
   [[nodiscard]] bool holds(int unit) const { return units_ == Units::kAll || plan_.is_trained(unit); }
+  /// Whether a stored unit takes no memory here.
+  [[nodiscard]] bool is_elsewhere(int unit) const {
+    return stored_ != nullptr && plan_.is_stored(unit) && stored_->is_elsewhere(unit);
+  }
   /// Where codes and scales of stored units lie; null if there are none.
   [[nodiscard]] const StoredLayout* stored() const { return stored_.get(); }
-  /// First byte of this rank's shard of a stored unit.
+  /// First byte of this rank's shard of a stored unit. One that is elsewhere is brought first, and stays until
+  /// another such unit is asked for; errors as UnitBytes::bytes().
   [[nodiscard]] std::byte* stored_data(int unit) const {
-    return stored_block_.data() + stored_->begin_of(unit);
+    return stored_->is_elsewhere(unit) ? elsewhere_->bytes(unit)
+                                       : stored_block_.data() + stored_->begin_of(unit);
   }
   /// First byte of this rank's shard of a unit that the arena holds and that is not stored, and its length in
   /// elements.
@@ -73,6 +89,7 @@ class ShardArena {
   Units units_;
   MemoryBlock block_, buffers_, stored_block_;
   std::unique_ptr<const StoredLayout> stored_;
+  std::unique_ptr<UnitBytes> elsewhere_;
   std::unique_ptr<OffloadedUnits> paged_;  ///< last: its threads use the block
 };
 

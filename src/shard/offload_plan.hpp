@@ -13,13 +13,17 @@ struct OffloadedUnit {
   [[nodiscard]] bool any() const { return weights || state; }
 };
 
+/// Bytes that are read at once of the files that a checkpoint was published in.
+inline constexpr std::int64_t kSourceReadBytes = 2 * 1024 * 1024;
+
 /// Bytes are those of one rank.
 struct OffloadPlan {
   /// Units by their number in the shard plan; empty if nothing lies on a disk.
   std::vector<OffloadedUnit> units;
   std::int64_t weight_bytes = 0;
   std::int64_t state_bytes = 0;
-  std::int64_t buffer_bytes = 0;  ///< memory for three units at once: in use, coming, leaving
+  /// Bytes of memory for units at once: in use, coming, and those that leave for a file.
+  std::int64_t buffer_bytes = 0;
   std::int64_t step_read_bytes = 0;
   std::int64_t step_written_bytes = 0;
 

@@ -45,7 +45,7 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       lowest_layer_(stages_.lowest_trained_layer(weights.plan())),
       layers_(decoder_, options.recompute, lowest_layer_, binder_.exchange()),
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
-  SLUICE_ASSERT(weights.is_resident() || options.optimizer.mode.gradients == GradientMode::kRelease,
+  SLUICE_ASSERT(weights.paged() == nullptr || options.optimizer.mode.gradients == GradientMode::kRelease,
                 "state on a disk needs released gradients");
 }
 

@@ -1,14 +1,16 @@
 """model.frozen_format = "stored": experts that stay in memory as they were published give the bits of the same base in dtype.
 
-    stored_test.py [Training | Using | Refused]...
+    stored_test.py [Training | Using | Source | Refused]...
 """
 import json
+import re
 import shutil
 import unittest
 
 import checkpoint
 import h5py
 import numpy
+import program
 from program import FIXTURES, JobTest, reference_job, sluice
 from suite import run_job
 
@@ -40,7 +42,8 @@ class StoredTest(JobTest):
         result = run_job(ranks, job)
         self.expect(result, status, *parts)
         if status == 0:
-            self.assertEqual("as published" in result.output, frozen_format == "stored" and not parts)
+            self.assertEqual("as published" in result.output, frozen_format == "stored" and "is quantised" not in parts)
+        self.output = result.output
         return self.output_of(job)
 
     def assert_same(self, first, second):
@@ -141,7 +144,100 @@ class Using(StoredTest):
         self.assertEqual(chosen["mode"]["state"], "float32")
 
 
+class Source(StoredTest):
+    """Experts that stay in the files of model.path."""
+
+    FROM_FILES = {"load": {"readers": "all"}}
+
+    def memory_of(self, form, ranks):
+        """A limit that just does with all experts in their files: of what it leaves a plan may fill nine tenths."""
+        fixture, tokens = base_of(form)
+        memory = {"offload": "source", "limit": "100MiB"}
+        job = self.write_job(f"refused-{form}-{ranks}.toml", **self.FROM_FILES, memory=memory, **reference_job(
+            tokens, model={"path": FIXTURES / fixture, "dtype": "bfloat16", "frozen_format": "stored"}, lora=LORA))
+        refused = run_job(ranks, job)
+        self.expect(refused, 71)
+        lacking = float(re.search(r"([0-9.]+) MB too little", refused.output)[1])
+        return memory | {"limit": f"{(100 << 20) + int(lacking * 1e6) + 1_500_000}B"}
+
+    def from_files(self, form, ranks, **changes):
+        trained = self.train(form, ranks, "stored", **self.FROM_FILES, memory=self.memory_of(form, ranks), **changes)
+        self.assertRegex(self.output, rf"\noffload  ( [1-9][0-9.]* [kM]B,?){{{ranks}}} in ")
+        return trained
+
+    def test_it_trains_the_same_bits_as_memory(self):
+        for form, ranks in [("fp8-blocks", 3), ("int4", 2), ("mxfp4", 1), (GPT_OSS, 3), (GPT_OSS, 1)]:
+            with self.subTest(form=form, ranks=ranks):
+                self.assert_same(self.train(form, ranks, "stored"), self.from_files(form, ranks))
+
+    def test_a_run_goes_on_from_files_and_exports_the_same_merged_model(self):
+        exported = []
+        memory = self.memory_of("int4", 3)
+        for way in ({}, self.FROM_FILES | {"memory": memory}):
+            out = self.directory / f"merged-{len(exported)}"
+            common = {"checkpoint": {"every_steps": 2}, "export": {"path": out, "at_end": True, "adapters": "merge"},
+                      "job": {"output": self.directory / f"run-{len(exported)}"}, "debug": {"dump": ""}}
+            self.train("int4", 3, "stored", **common, train={"steps": 2})
+            shutil.rmtree(out)
+            self.train("int4", 3, "stored", 0, "\noffload " if way else "", **common, **way, train={"steps": 4})
+            exported.append({path.name: path.read_bytes() for path in out.iterdir()})
+        self.assertEqual(*exported)
+
+    def job_on_a_copy(self, form, ranks, steps):
+        """A job whose base may be spoiled, and the file with most of it."""
+        fixture, tokens = base_of(form)
+        model = shutil.copytree(FIXTURES / fixture, self.directory / "model")
+        job = self.write_job("spoiled.toml", **self.FROM_FILES, memory=self.memory_of(form, ranks), **reference_job(
+            tokens, model={"path": model, "dtype": "bfloat16", "frozen_format": "stored"}, lora=LORA, debug={"dump": ""}, train={"steps": steps}))
+        return job, max(model.glob("*.safetensors"), key=lambda path: path.stat().st_size)
+
+    def test_a_file_that_is_cut_or_changed_meanwhile_ends_the_job_with_its_name(self):
+        for what in ("cut", "changed"):
+            with self.subTest(what=what):
+                job, file = self.job_on_a_copy("fp8-blocks", 2, 100_000)
+                running = program.start_mpirun(2, program.SLUICE, "run", job)
+                self.addCleanup(running.stop)
+                program.wait_until(lambda: "step 2/" in running.output(), "two steps")
+                with open(file, "r+b") as spoiled:
+                    if what == "cut":
+                        spoiled.truncate(16384)
+                    else:
+                        size = spoiled.seek(0, 2)
+                        for offset in range(16384, size, 509):
+                            spoiled.seek(offset)
+                            spoiled.write(b"\x11\x12")
+                self.expect(running.finish(), 65, file.name, "mlp.experts.", "memory.offload")
+                shutil.rmtree(file.parent)
+                shutil.rmtree(self.output_of(job))
+
+    def test_a_file_that_cannot_be_read_ends_the_job(self):
+        job, _ = self.job_on_a_copy("int4", 2, 20)
+        self.expect(run_job(2, job, fault=program.fault("in_files.read", 1, 6, "io")), 74)
+
+    def test_plans_tell_what_a_step_reads(self):
+        job = self.write_job(model={"path": FIXTURES / "configs/gpt-oss-20b", "frozen_format": "stored"}, lora={"rank": 8}, **self.FROM_FILES,
+                             memory={"offload": "source"}, data={"tokens": FIXTURES / "moby-dick.tokens.h5"})
+        planned = []
+        for memory in ("30GB", "16GB", "11GB"):
+            result = sluice("plan", job, "--ranks", 1, "--memory", memory, "--disk-rate", "2GB", "--json")
+            self.expect(result, 0)
+            planned.append(json.loads(result.output)["ranks"][0])
+        self.assertNotIn("disk", planned[0])
+        for rank, bound in zip(planned[1:], (16e9, 11e9)):
+            self.assertLess(rank["peak_bytes"], 0.9 * bound)
+            self.assertGreater(rank["disk"]["step_read_bytes"], 1.5 * rank["disk"]["weights_bytes"])
+            self.assertAlmostEqual(rank["disk"]["step_seconds"], rank["disk"]["step_read_bytes"] / 2e9, places=3)
+        self.assertLess(planned[1]["disk"]["weights_bytes"], planned[2]["disk"]["weights_bytes"])
+
+
 class Refused(StoredTest):
+    def test_files_that_a_rank_cannot_read_in_place(self):
+        memory = {"offload": "source"}
+        self.train("int4", 1, "dtype", 78, "memory.offload", "model.frozen_format", memory=memory, load={"readers": "all"})
+        self.train("int4", 1, "stored", 78, "memory.offload", "load.readers", memory=memory)
+        self.train("int4", 2, "stored", 78, "memory.offload", "parallel.expert_parallel", memory=memory, load={"readers": "all"},
+                   parallel={"expert_parallel": 1})
+
     def test_weights_that_are_trained(self):
         self.train("int4", 1, "stored", 78, "model.frozen_format", '"stored"', '"dtype"', "lora.rank", lora={})
 

@@ -72,7 +72,7 @@ KNOW_PLACES = ("src/shard/flat_layout.", "src/shard/shard_plan.", "src/shard/are
 # Bytes of files by their place, as tensors are read: what lies where in which file is known to few, and all others ask these. Documents are
 # no tensors, nor are files that go along with them or with a job.
 READING = re.compile(r"(?:\.|->)read_at(?:_least)?\s*\(")
-MAY_READ = ("src/io/", "src/corpus/", "src/weights/", "src/load/chunk_reader.cpp", "src/adapter/adapter_load.cpp", "src/checkpoint/block_reader.cpp",
+MAY_READ = ("src/io/", "src/corpus/", "src/weights/", "src/load/chunk_reader.cpp", "src/load/in_files/", "src/adapter/adapter_load.cpp", "src/checkpoint/block_reader.cpp",
             "src/checkpoint/save.cpp", "src/job/launch/handover.cpp")
 
 # Newer versions of fmt do not bring it with <fmt/format.h>.
@@ -165,7 +165,7 @@ def check_reading(name, text):
         return
     for number, line in enumerate(without_literals(text).splitlines(), start=1):
         if READING.search(line):
-            yield number, "bytes of tensors are read by EntryReader, ChunkReader and BlockFile alone"
+            yield number, "bytes of tensors are read by EntryReader, ChunkReader, UnitsInFiles and BlockFile alone"
 
 
 def read(path):

@@ -106,7 +106,7 @@ std::vector<RankMemory> planned_ranks(const Blueprint& blueprint, const ShardPla
 /// Files of memory.offload, each rank's as if it had the disk for itself.
 void check_disk(const Blueprint& blueprint, const ShardPlan& shards,
                 std::optional<std::int64_t> memory_bytes) {
-  if (blueprint.config.memory.offload == Offload::kNone) return;
+  if (blueprint.config.memory.offload != Offload::kDisk) return;
   std::int64_t most = 0;
   for (const RankMemory& rank : planned_ranks(blueprint, shards, memory_bytes))
     most = std::max(most, rank.offload.file_bytes());

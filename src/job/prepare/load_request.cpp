@@ -30,6 +30,16 @@ ReaderAssignment assign_readers(Readers readers, std::span<const int> nodes) {
   return ReaderAssignment::rank0(world);
 }
 
+/// The tensors of `units`, ascending.
+std::vector<int> tensors_of(const ShardPlan& shards, std::span<const int> units) {
+  std::vector<int> tensors;
+  for (const int unit : units)
+    for (const Placement& placement : shards.layouts().units[static_cast<std::size_t>(unit)].placements())
+      tensors.push_back(placement.tensor);
+  std::ranges::sort(tensors);
+  return tensors;
+}
+
 CachePolicy cache_policy(const LoadSettings& load) {
   const bool leaves_none = load.page_cache == CachePolicy::kAuto && load.unified_memory;
   return leaves_none ? CachePolicy::kDrop : load.page_cache;
@@ -57,7 +67,8 @@ void gather_files(Communicator& comm, const SavedStep& step, const LoadRequest& 
 
 }  // namespace
 
-LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, std::span<const int> nodes) {
+LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, std::span<const int> nodes,
+                         std::span<const int> left_in_files) {
   const JobConfig& config = blueprint.config;
   return {.directory = config.model.path,
           .keys = blueprint.keys,
@@ -66,6 +77,7 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
                       .chunk_bytes = config.load.chunk_bytes,
                       .readers = assign_readers(config.load.readers, nodes),
                       .on_device = compute_memory() == MemoryKind::kDevice,
+                      .left_in_files = tensors_of(shards, left_in_files),
                       .discard = config.load.sink == LoadSink::kDiscard}};
 }
 
@@ -77,8 +89,8 @@ PlannedLoad plan_weights(const Blueprint& blueprint, const ShardPlan& shards, st
 }
 
 PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const ShardPlan& shards,
-                         std::span<const int> nodes) {
-  const LoadRequest request = load_request(blueprint, shards, nodes);
+                         std::span<const int> nodes, std::span<const int> left_in_files) {
+  const LoadRequest request = load_request(blueprint, shards, nodes, left_in_files);
   const std::string text = share_from_root(comm, [&] {
     return is_saved_step(request.directory) ? to_manifest(read_saved_step(request.directory)) : "";
   });

@@ -11,9 +11,9 @@
 namespace sluice {
 
 /// How `model.path` is read into `shards`, which belong to `blueprint`. `nodes`: the node of each rank, for
-/// load.readers = "node".
+/// load.readers = "node". `left_in_files`: units that are not read into the shards.
 [[nodiscard]] LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards,
-                                       std::span<const int> nodes);
+                                       std::span<const int> nodes, std::span<const int> left_in_files = {});
 
 /// The plan of that load, of a Hugging Face directory or of a saved step. Errors as plan_load(), and
 /// Error(kBadData) for a step that is not whole.
@@ -21,7 +21,8 @@ namespace sluice {
                                        std::span<const int> nodes);
 /// Collective over `comm`. The same, from what rank 0 reads.
 [[nodiscard]] PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint,
-                                       const ShardPlan& shards, std::span<const int> nodes);
+                                       const ShardPlan& shards, std::span<const int> nodes,
+                                       std::span<const int> left_in_files = {});
 
 /// How such a load runs: page cache and deadline.
 [[nodiscard]] LoadOptions load_options(const JobConfig& config);

@@ -13,8 +13,15 @@
 namespace sluice {
 namespace {
 
-JobConfig with_mode(JobConfig config, const OptimizerMode& mode, FrozenFormat format) {
-  config.model.frozen_format = format;
+/// How frozen weights are kept, with the same numbers.
+struct FrozenForm {
+  FrozenFormat format;
+  Offload offload;
+};
+
+JobConfig with_mode(JobConfig config, const OptimizerMode& mode, const FrozenForm& form) {
+  config.model.frozen_format = form.format;
+  config.memory.offload = form.offload;
   config.optimizer.state = mode.state;
   config.optimizer.master = mode.master;
   config.optimizer.gradients = mode.gradients;
@@ -22,10 +29,16 @@ JobConfig with_mode(JobConfig config, const OptimizerMode& mode, FrozenFormat fo
 }
 
 /// Those to try, in this order.
-std::vector<FrozenFormat> formats_of(const JobConfig& config, const StoredTensors& stored) {
-  if (stored.is_empty() || config.model.frozen_format == FrozenFormat::kStored)
-    return {config.model.frozen_format};
-  return {FrozenFormat::kDType, FrozenFormat::kStored};
+std::vector<FrozenForm> forms_of(const JobConfig& config, const StoredTensors& stored) {
+  std::vector<FrozenForm> forms{{config.model.frozen_format, config.memory.offload}};
+  if (stored.is_empty()) return forms;
+  if (config.model.frozen_format == FrozenFormat::kDType)
+    forms.push_back({FrozenFormat::kStored, config.memory.offload});
+  const bool can_read_in_place =
+      config.load.readers != Readers::kRank0 && config.parallel.expert_parallel == 0;
+  if (can_read_in_place && config.memory.offload == Offload::kNone)
+    forms.push_back({FrozenFormat::kStored, Offload::kSource});
+  return forms;
 }
 
 /// Text for the rank that lacks most memory; "" if none lacks any.
@@ -57,9 +70,9 @@ FittedJob fit_optimizer(const JobConfig& config, const StoredTensors& stored,
   for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
     // State on a disk is updated while it is in memory.
     if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
-    for (const FrozenFormat format : formats_of(config, stored)) {
-      const Blueprint blueprint(with_mode(config, mode, format),
-                                format == FrozenFormat::kStored ? stored : StoredTensors());
+    for (const FrozenForm& form : forms_of(config, stored)) {
+      const Blueprint blueprint(with_mode(config, mode, form),
+                                form.format == FrozenFormat::kStored ? stored : StoredTensors());
       const ShardPlan shards = blueprint.shard_plan(static_cast<int>(nodes.size()));
       Workload work = workload_of(blueprint.config, std::ranges::min(growth_limits));
       work.threads = threads;
@@ -84,10 +97,12 @@ std::string mode_text(const OptimizerMode& mode) {
 }
 
 std::string choice_text(const JobConfig& fitted, std::int64_t growth_limit) {
-  return fmt::format(
-      "optimizer {}{}, chosen for {} a rank", mode_text(fitted.optimizer.mode()),
-      fitted.model.frozen_format == FrozenFormat::kStored ? ", frozen weights as published" : "",
-      format_bytes(growth_limit));
+  return fmt::format("optimizer {}{}, chosen for {} a rank", mode_text(fitted.optimizer.mode()),
+                     fitted.model.frozen_format != FrozenFormat::kStored ? ""
+                     : fitted.memory.offload == Offload::kSource
+                         ? ", frozen weights as published, some in their files"
+                         : ", frozen weights as published",
+                     format_bytes(growth_limit));
 }
 
 }  // namespace sluice

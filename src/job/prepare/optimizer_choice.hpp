@@ -14,7 +14,9 @@ namespace sluice {
 [[nodiscard]] bool chooses_mode(const JobConfig& config);
 
 struct FittedJob {
-  JobConfig config;  ///< the job with the chosen state, master, gradients and model.frozen_format
+  /// The job with the chosen state, master, gradients and model.frozen_format, and with memory.offload =
+  /// "source" where nothing less leaves enough.
+  JobConfig config;
   /// Reason why not even the smallest mode, which config has then, leaves enough; "" if it fits.
   std::string lack;
 };

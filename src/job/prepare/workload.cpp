@@ -40,8 +40,9 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
         kSaveStagingBytes + (config.memory.offload == Offload::kDisk ? kSavedBlockBytes : 0) +
         (config.checkpoint.storage == SaveStorage::kNode ? copies_taken_bytes(config) : 0);
   set_recompute(work, config.train.recompute);
-  if (config.memory.offload == Offload::kDisk && growth_limit)
+  if (config.memory.offload != Offload::kNone && growth_limit)
     work.offload_above = usable_bytes(*growth_limit);
+  work.offloads_to_source = config.memory.offload == Offload::kSource;
   return work;
 }
 

@@ -177,7 +177,8 @@ JobConfig with_saved_mode(JobConfig config, const std::optional<FoundStep>& foun
     overrides.push_back(fmt::format("{}={}", key, found->step.key(key)));
   // Chosen too, and no number depends on it: steps of earlier versions do not have it.
   for (const ConfigEntry& entry : found->step.job)
-    if (entry.key == "model.frozen_format") overrides.push_back(fmt::format("{}={}", entry.key, entry.value));
+    if (entry.key == "model.frozen_format" || (entry.key == "memory.offload" && entry.value == "\"source\""))
+      overrides.push_back(fmt::format("{}={}", entry.key, entry.value));
   return parse_job_config(to_toml(config), found->path.string(), overrides);
 }
 

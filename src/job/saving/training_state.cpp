@@ -357,7 +357,7 @@ void TrainingState::begin_save(std::int64_t step) {
     SaveRequest request{.directory = directory_,
                         .manifest = context_.blueprint.model.manifest,
                         .state = training_->list(),
-                        .paged = weights.is_resident() ? nullptr : &weights,
+                        .paged = weights.paged() == nullptr ? nullptr : &weights,
                         .description = describe(step),
                         .keep = settings_.keep,
                         .keep_every = settings_.keep_every,

@@ -4,6 +4,7 @@
 #include "base/memory.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
+#include "config/schema.hpp"
 #include "device/memory.hpp"
 #include "job/prepare/optimizer_choice.hpp"
 #include "weights/stored_forms.hpp"
@@ -18,7 +19,7 @@ bool is_required(const JobConfig& config) { return config.model.frozen_format ==
 
 bool is_possible(const JobConfig& config) {
   return (is_required(config) || chooses_mode(config)) && config.model.init == ModelInit::kCheckpoint &&
-         can_keep_stored(config.job.kind) && config.memory.offload == Offload::kNone &&
+         can_keep_stored(config.job.kind) && config.memory.offload != Offload::kDisk &&
          !is_saved_step(config.model.path);
 }
 
@@ -29,6 +30,16 @@ void refuse_training_of(const TensorInfo& tensor) {
       "trains it: codes cannot be trained. \"stored\" is for adapters (lora.rank), or for train.freeze with every "
       "quantised tensor",
       tensor.name);
+}
+
+/// A job whose weights should stay in the files of model.path finds some there.
+void require_weights_in_files(const JobConfig& config, const StoredTensors& stored) {
+  if (config.memory.offload != Offload::kSource || !stored.is_empty()) return;
+  fail(
+      ExitCode::kBadConfig,
+      "memory.offload: found \"source\", expected \"none\" or \"disk\", because {} has no quantised experts that "
+      "a job of kind \"{}\" could read where they were published",
+      config.model.path.string(), name_of(config.job.kind));
 }
 
 void refuse_gpu() {
@@ -70,14 +81,21 @@ StoredTensors published_weights(const Blueprint& plain) {
 bool can_keep_stored(JobKind kind) { return kind != JobKind::kExport; }
 
 StoredTensors stored_weights(const Blueprint& plain) {
-  if (!is_possible(plain.config)) return {};
-  if (compute_memory() != MemoryKind::kDevice) return published_weights(plain);
+  if (!is_possible(plain.config)) {
+    require_weights_in_files(plain.config, {});
+    return {};
+  }
+  if (compute_memory() != MemoryKind::kDevice) {
+    StoredTensors stored = published_weights(plain);
+    require_weights_in_files(plain.config, stored);
+    return stored;
+  }
   if (is_required(plain.config)) refuse_gpu();
   return {};
 }
 
 StoredTensors stored_weights(Communicator& comm, const Blueprint& plain) {
-  if (!is_possible(plain.config)) return {};
+  if (!is_possible(plain.config)) return stored_weights(plain);
   StoredTensors stored =
       StoredTensors::from_bytes(share_from_root(comm, [&] { return stored_weights(plain).to_bytes(); }));
   give_back_free_heap();  // headers of many tensors are megabytes of JSON

@@ -8,11 +8,12 @@
 
 namespace sluice {
 
-StoredLayout::StoredLayout(const ShardPlan& plan, const StoredTensors& tensors, int rank)
+StoredLayout::StoredLayout(const ShardPlan& plan, const StoredTensors& tensors, int rank,
+                           std::span<const int> elsewhere)
     : plan_(plan), rank_(rank), encodings_(tensors.encodings), units_(plan.layouts().units.size()) {
   for (const StoredRange& range : tensors.ranges) add_runs(range);
   for (int unit = 0; unit < static_cast<int>(units_.size()); ++unit)
-    if (plan.is_stored(unit)) place(unit);
+    if (plan.is_stored(unit)) place(unit, std::ranges::binary_search(elsewhere, unit));
 }
 
 /// Cut where one rank's shard ends, without places yet.
@@ -23,12 +24,13 @@ void StoredLayout::add_runs(const StoredRange& range) {
       range.tensor, {range.begin, range.begin + range.count}, [&](int rank, const ShardPlan::OwnedRun& run) {
         const std::int64_t begin = plan_.unit_element(rank, run.arena_begin).element;
         if (begin < held.begin || begin >= held.end) return;
-        units_[static_cast<std::size_t>(unit)].runs.push_back(
-            {begin, run.count, range.encoding, range.element + run.tensor_begin - range.begin, 0, 0});
+        units_[static_cast<std::size_t>(unit)].runs.push_back({begin, run.count, range.encoding,
+                                                               range.element + run.tensor_begin - range.begin,
+                                                               range.tensor, run.tensor_begin, 0, 0});
       });
 }
 
-void StoredLayout::place(int number) {
+void StoredLayout::place(int number, bool is_elsewhere) {
   Unit& unit = units_[static_cast<std::size_t>(number)];
   std::ranges::sort(unit.runs, {}, &Run::begin);
   const Range owned = plan_.owned(number, rank_);
@@ -46,8 +48,19 @@ void StoredLayout::place(int number) {
     if (element == owned.begin && end == owned.end) unit.own = {first, bytes};
     element = end;
   }
-  unit.begin = bytes_;
-  bytes_ += unit.own.count();
+  unit.begin = is_elsewhere ? -1 : bytes_;
+  if (!is_elsewhere) bytes_ += unit.own.count();
+}
+
+std::vector<StoredLayout::OwnRun> StoredLayout::own_runs(int unit) const {
+  const Range own = plan_.owned(unit, rank_);
+  std::vector<OwnRun> runs;
+  for (const Run& run : at(unit).runs)
+    if (run.begin >= own.begin && run.end() <= own.end)
+      runs.push_back({run.tensor, run.tensor_begin, run.count,
+                      &encodings_[static_cast<std::size_t>(run.encoding)], run.element,
+                      run.codes - at(unit).own.begin, run.scales - at(unit).own.begin});
+  return runs;
 }
 
 std::int64_t StoredLayout::held_bytes(int unit) const { return sum(at(unit).counts); }

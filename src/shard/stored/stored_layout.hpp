@@ -14,25 +14,43 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sluice {
 
 class StoredLayout {
  public:
-  /// The stored units as `rank` holds them. `plan` must outlive the layout.
-  StoredLayout(const ShardPlan& plan, const StoredTensors& tensors, int rank);
+  /// The stored units as `rank` holds them; those of `elsewhere`, ascending, have no place among bytes().
+  /// `plan` must outlive the layout.
+  StoredLayout(const ShardPlan& plan, const StoredTensors& tensors, int rank,
+               std::span<const int> elsewhere = {});
 
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] int rank() const { return rank_; }
   /// Bytes of all shards of the rank, unit after unit; and where that of a unit begins among them.
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::int64_t begin_of(int unit) const { return at(unit).begin; }
+  /// Whether a unit has no place there.
+  [[nodiscard]] bool is_elsewhere(int unit) const { return at(unit).begin < 0; }
   /// The rank's own shard, among the bytes of all that hold the unit.
   [[nodiscard]] Range own_bytes(int unit) const { return at(unit).own; }
   /// Bytes of each rank that holds what this one does, in rank order: the counts of a gather.
   [[nodiscard]] const std::vector<std::int64_t>& counts(int unit) const { return at(unit).counts; }
   [[nodiscard]] std::int64_t held_bytes(int unit) const;
+
+  /// What the rank owns of one published matrix.
+  struct OwnRun {
+    int tensor = 0;  ///< index in the manifest
+    std::int64_t tensor_begin = 0;
+    std::int64_t count = 0;
+    const Encoding* encoding = nullptr;  ///< one of the encodings of this layout
+    std::int64_t element = 0;            ///< number of the first element for the encoding
+    std::int64_t codes = 0, scales = 0;  ///< bytes of the shard at which codes and scales begin
+    [[nodiscard]] Range scale_range() const { return encoding->scales_of({element, element + count}); }
+  };
+  /// Runs of a stored unit that the rank owns, in the order of the unit's elements.
+  [[nodiscard]] std::vector<OwnRun> own_runs(int unit) const;
 
   /// Bytes of a unit, the first of which has the number `first` among those of all that hold it.
   template <class Byte>
@@ -58,7 +76,9 @@ class StoredLayout {
     std::int64_t count = 0;
     std::int64_t encoding = 0;
     std::int64_t element = 0;  ///< number of the first one for the encoding
-    std::int64_t codes = 0;    ///< number of its first byte in the unit
+    int tensor = 0;            ///< index in the manifest
+    std::int64_t tensor_begin = 0;
+    std::int64_t codes = 0;  ///< number of its first byte in the unit
     std::int64_t scales = 0;
     [[nodiscard]] std::int64_t end() const { return begin + count; }
   };
@@ -66,7 +86,7 @@ class StoredLayout {
     std::vector<Run> runs;  ///< runs, in the order of the unit's buffer
     std::vector<std::int64_t> counts;
     Range own;
-    std::int64_t begin = 0;
+    std::int64_t begin = 0;  ///< first byte of the shard among bytes(); -1: the unit is elsewhere
   };
   /// What elements of the unit and a run have in common, as the encoding numbers them.
   struct Common {
@@ -77,7 +97,7 @@ class StoredLayout {
 
   [[nodiscard]] const Unit& at(int unit) const { return units_[static_cast<std::size_t>(unit)]; }
   void add_runs(const StoredRange& range);
-  void place(int unit);
+  void place(int unit, bool is_elsewhere);
   template <class Visit>
   void for_each_common(int unit, Range elements, Visit visit) const;
 

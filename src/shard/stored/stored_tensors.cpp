@@ -52,18 +52,19 @@ StoredTensors StoredTensors::from_bytes(std::string_view bytes) {
   return out;
 }
 
-std::vector<std::vector<std::int64_t>> stored_bytes(const ShardPlan& plan, const StoredTensors& tensors) {
-  std::vector<std::vector<std::int64_t>> bytes(
-      plan.layouts().units.size(), std::vector<std::int64_t>(static_cast<std::size_t>(plan.world())));
+std::vector<std::vector<StoredBytes>> stored_bytes(const ShardPlan& plan, const StoredTensors& tensors) {
+  std::vector<std::vector<StoredBytes>> bytes(
+      plan.layouts().units.size(), std::vector<StoredBytes>(static_cast<std::size_t>(plan.world())));
   for (const StoredRange& range : tensors.ranges) {
     const Encoding& encoding = tensors.encodings[static_cast<std::size_t>(range.encoding)];
     const int unit = plan.layouts().unit_of(range.tensor);
     plan.owned_runs(range.tensor, {range.begin, range.begin + range.count},
                     [&](int rank, const ShardPlan::OwnedRun& run) {
                       const std::int64_t element = range.element + run.tensor_begin - range.begin;
-                      bytes[static_cast<std::size_t>(unit)][static_cast<std::size_t>(rank)] +=
-                          encoding.code_bytes(run.count) +
-                          encoding.scale_bytes(encoding.scales_of({element, element + run.count}));
+                      StoredBytes& own =
+                          bytes[static_cast<std::size_t>(unit)][static_cast<std::size_t>(rank)];
+                      own.codes += encoding.code_bytes(run.count);
+                      own.scales += encoding.scale_bytes(encoding.scales_of({element, element + run.count}));
                     });
   }
   return bytes;

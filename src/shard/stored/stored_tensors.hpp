@@ -38,10 +38,16 @@ struct StoredTensors {
   [[nodiscard]] static StoredTensors from_bytes(std::string_view bytes);
 };
 
+/// Bytes of a stored unit on a rank.
+struct StoredBytes {
+  std::int64_t codes = 0, scales = 0;
+  [[nodiscard]] std::int64_t all() const { return codes + scales; }
+};
+
 /// Bytes of codes and scales of each unit on each rank, [unit][rank]: 0 for units that are not stored. A
 /// scale whose elements two ranks share is counted at both.
-[[nodiscard]] std::vector<std::vector<std::int64_t>> stored_bytes(const ShardPlan& plan,
-                                                                  const StoredTensors& tensors);
+[[nodiscard]] std::vector<std::vector<StoredBytes>> stored_bytes(const ShardPlan& plan,
+                                                                 const StoredTensors& tensors);
 
 /// Elements of the largest stored unit that has no experts, which is numbers while its layer is computed.
 [[nodiscard]] std::int64_t largest_stored_dense(const ShardPlan& plan);

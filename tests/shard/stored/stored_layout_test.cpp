@@ -92,14 +92,14 @@ void expect_numbers(const ParallelDims& dims) {
   const Published published;
   const UnitLayouts layouts = make_unit_layouts(published.manifest, 1, published.stored.tensors());
   const ShardPlan plan(layouts, dims);
-  const std::vector<std::vector<std::int64_t>> bytes = stored_bytes(plan, published.stored);
+  const std::vector<std::vector<StoredBytes>> bytes = stored_bytes(plan, published.stored);
   std::vector<ShardArena> arenas;
   for (int rank = 0; rank < dims.world; ++rank) arenas.push_back(filled(published, plan, rank));
   for (int rank = 0; rank < dims.world; ++rank) {
     const StoredLayout& stored = *arenas[static_cast<std::size_t>(rank)].stored();
     std::int64_t own = 0;
     for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
-      own += bytes[static_cast<std::size_t>(unit)][static_cast<std::size_t>(rank)];
+      own += bytes[static_cast<std::size_t>(unit)][static_cast<std::size_t>(rank)].all();
       if (!plan.is_stored(unit)) continue;
       Bytes held;  // as a gather brings it
       for (int other = 0; other < dims.world; ++other) {

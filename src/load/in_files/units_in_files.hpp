@@ -1,0 +1,89 @@
+// Stored units that are not kept in memory: their codes stay in the files of the checkpoint, and are read
+// whenever they are used.
+#pragma once
+
+#include "device/memory.hpp"
+#include "io/blocks/workers.hpp"
+#include "io/file.hpp"
+#include "load/in_files/unit_reads.hpp"
+#include "manifest/manifest.hpp"
+#include "shard/stored/stored_layout.hpp"
+#include "shard/stored/unit_bytes.hpp"
+#include "weights/checkpoint_index.hpp"
+#include "weights/checkpoint_match.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// Two slots of memory, each as large as a rank's largest such shard: one for the unit in use, and one into
+/// which a thread reads the unit that follows in the order of the pass. Files are read directly, past the page
+/// cache; where the file system has no such reads, through it and out of it again. Scales stay in memory.
+class UnitsInFiles final : public UnitBytes {
+ public:
+  /// Opens the files in `directory` and reads the scales. `units`: ascending, units of `layout` whose codes lie
+  /// in the files as `index` and `match` say. `limit_seconds`: how long bytes() waits for the disk at most.
+  /// `layout` and `manifest` must outlive this. Errors as open_source(), and Error(kIo).
+  UnitsInFiles(const StoredLayout& layout, const ParameterManifest& manifest, const CheckpointIndex& index,
+               const CheckpointMatch& match, const std::filesystem::path& directory,
+               std::span<const int> units, double limit_seconds);
+
+  void begin_pass(Order order) override;
+  /// Error(kBadData) with file and tensor if a file has become shorter, or holds other codes than when they
+  /// were first read; Error(kIo) for what the system refuses, and if the disk does not answer in time.
+  [[nodiscard]] std::byte* bytes(int unit) override;
+
+  /// Bytes read so far, with what whole blocks have besides.
+  [[nodiscard]] std::int64_t read_bytes() const;
+
+ private:
+  static constexpr int kNone = -1;
+  struct Slot {
+    MemoryBlock block;
+    int unit = kNone;      ///< unit that the slot holds or will hold
+    bool is_there = true;  ///< whether nothing is under way
+  };
+  struct File {
+    InputFile file;
+    bool is_direct = false;
+  };
+
+  void open_files(const CheckpointIndex& index, const std::filesystem::path& directory);
+  void read_scales(const CheckpointIndex& index, const std::filesystem::path& directory, int unit);
+  /// The slot that has the unit; begins to read it if none has. With the lock held, which waiting gives up.
+  Slot& slot_for(Workers::Lock& lock, int unit);
+  void start_reading(Slot& slot, int unit);
+  void wait(Workers::Lock& lock, const Slot& slot);
+  /// The unit that follows in the order of the pass; kNone at its end.
+  [[nodiscard]] int next_after(int unit) const;
+  [[nodiscard]] Workers::Task next_read();
+  void read_unit(int unit, std::byte* out);
+  void copy_scales(const UnitReads& reads, std::byte* out) const;
+  void require_unchanged(UnitReads& reads, const std::vector<Digest>& digests) const;
+  void read_piece(const DirectRead& read, const std::string& tensor);
+  [[nodiscard]] std::string path_of(const UnitReads& reads, int run) const;
+  [[nodiscard]] std::string tensor_of(const UnitReads& reads, int run) const;
+
+  const StoredLayout& layout_;
+  const ParameterManifest& manifest_;
+  double limit_seconds_;
+  std::vector<int> units_;
+  std::map<int, UnitReads> reads_;  ///< reads by unit
+  std::map<int, File> files_;       ///< files that hold codes, by their numbers in the index
+  MemoryBlock scales_, piece_;
+  std::array<Slot, 2> slots_;
+  int current_ = kNone;  ///< unit in use
+  Order order_ = Order::kForward;
+  Slot* asked_ = nullptr;  ///< slot that waits for a thread
+  std::int64_t read_bytes_ = 0;
+  Workers workers_;  ///< last: its thread uses the rest; its lock guards the slots and what is asked for
+};
+
+}  // namespace sluice
