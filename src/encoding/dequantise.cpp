@@ -2,6 +2,7 @@
 
 #include "base/convert_avx2.hpp"
 #include "base/error.hpp"
+#include "base/round.hpp"
 #include "encoding/vector_rows.hpp"
 
 #include <array>
@@ -81,19 +82,24 @@ void dequantise(const Encoding& encoding, Range elements, const std::byte* codes
   const RowFunction row_function = function_of(encoding.codes, to, level);
   constexpr std::int64_t kBlocks = 128;  // whose scales are widened at a time
   std::array<float, kBlocks> widened{};
-  const Range all = encoding.scales_of(elements);
+  const std::int64_t first_scale = encoding.scales_of(elements).begin, grid_columns = encoding.grid_columns();
+  std::int64_t row = elements.begin / encoding.columns, column = elements.begin % encoding.columns;
   for (std::int64_t at = elements.begin; at < elements.end;) {
-    const std::int64_t column = at % encoding.columns;
-    const std::int64_t phase = column % encoding.block_columns;
+    const std::int64_t block = column / encoding.block_columns, phase = column % encoding.block_columns;
     const std::int64_t of_row = std::min(elements.end - at, encoding.columns - column);
     const std::int64_t count = std::min(of_row, kBlocks * encoding.block_columns - phase);
-    const Range needed = encoding.scales_of({at, at + count});
-    read_scales(encoding.scale_type, scales + encoding.scale_bytes({all.begin, needed.begin}), needed.count(),
-                widened.data());
+    const std::int64_t scale = encoding.grid_row_of(row) * grid_columns + block;
+    read_scales(encoding.scale_type, scales + encoding.scale_bytes({first_scale, scale}),
+                divide_up(phase + count, encoding.block_columns), widened.data());
     const std::int64_t done = at - elements.begin;
     row_function({codes + encoding.code_bytes(done), widened.data(), target + done * size_of(to), phase,
                   count, encoding.block_columns});
     at += count;
+    column += count;
+    if (column == encoding.columns) {
+      column = 0;
+      ++row;
+    }
   }
 }
 

@@ -34,11 +34,10 @@ std::int64_t Encoding::atom_elements() const {
 
 Range Encoding::scales_of(Range elements) const {
   if (elements.count() <= 0) return {};
-  const auto grid_row = [&](std::int64_t row) { return row / rows * grid_rows() + row % rows / block_rows; };
   const std::int64_t first = elements.begin / columns;
   const std::int64_t last = (elements.end - 1) / columns;
-  if (first < last) return {grid_row(first) * grid_columns(), (grid_row(last) + 1) * grid_columns()};
-  const std::int64_t begin = grid_row(first) * grid_columns();
+  if (first < last) return {grid_row_of(first) * grid_columns(), (grid_row_of(last) + 1) * grid_columns()};
+  const std::int64_t begin = grid_row_of(first) * grid_columns();
   return {begin + elements.begin % columns / block_columns,
           begin + (elements.end - 1) % columns / block_columns + 1};
 }

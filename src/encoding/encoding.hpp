@@ -42,6 +42,10 @@ struct Encoding {
   std::int64_t block_columns = 0;
 
   [[nodiscard]] std::int64_t grid_rows() const;
+  /// Row of the grid with the scales of row `row` of the tensor, counted over all matrices.
+  [[nodiscard]] std::int64_t grid_row_of(std::int64_t row) const {
+    return row / rows * grid_rows() + row % rows / block_rows;
+  }
   [[nodiscard]] std::int64_t grid_columns() const;
   /// Bytes of `count` codes, which begin and end at whole bytes.
   [[nodiscard]] std::int64_t code_bytes(std::int64_t count) const { return count * bits_of(codes) / 8; }

@@ -6,6 +6,7 @@
 #if defined(__x86_64__)
 #include <cmath>
 #include <limits>
+#include <type_traits>
 // GCC 12 takes the undefined lanes that its own intrinsics begin with for a mistake of ours.
 #pragma GCC diagnostic push
 #if !defined(__clang__)
@@ -87,6 +88,37 @@ struct Avx2 {
     const __m256i packed = _mm256_packus_epi32(rounded(values.low), rounded(values.high));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm256_permute4x64_epi64(packed, 0xd8));
   }
+  /// Bytes of the 16 numbers that codes of 4 bits and a scale stand for, rounded to bfloat16.
+  struct Table {
+    __m128i lower, upper;
+  };
+  template <class Code>
+  SLUICE_ENCODING_AVX2 static Table table_of(__m256 scale) {
+    const float* const numbers = Code::kNumbers.data();
+    const __m256i low = rounded(_mm256_mul_ps(_mm256_loadu_ps(numbers), scale));
+    const __m256i high = rounded(_mm256_mul_ps(_mm256_loadu_ps(numbers + 8), scale));
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+    const __m256i apart =
+        _mm256_shuffle_epi8(packed, _mm256_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15, 0,
+                                                     2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+    const __m256i joined = _mm256_permute4x64_epi64(apart, 0xd8);
+    return {_mm256_castsi256_si128(joined), _mm256_extracti128_si256(joined, 1)};
+  }
+  /// 16 entries of the table, which the bytes of `codes` choose.
+  SLUICE_ENCODING_AVX2 static void look_up(const Table& table, __m128i codes, std::byte* target) {
+    const __m128i lower = _mm_shuffle_epi8(table.lower, codes), upper = _mm_shuffle_epi8(table.upper, codes);
+    auto* const to = reinterpret_cast<__m128i*>(target);
+    _mm_storeu_si128(to, _mm_unpacklo_epi8(lower, upper));
+    _mm_storeu_si128(to + 1, _mm_unpackhi_epi8(lower, upper));
+  }
+  /// 32 entries of the table, which 16 bytes of codes of 4 bits choose.
+  SLUICE_ENCODING_AVX2 static void look_up(const Table& table, const std::byte* codes, std::byte* target) {
+    const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+    const __m128i low = _mm_and_si128(both, _mm_set1_epi8(15));
+    const __m128i high = _mm_and_si128(_mm_srli_epi16(both, 4), _mm_set1_epi8(15));
+    look_up(table, _mm_unpacklo_epi8(low, high), target);
+    look_up(table, _mm_unpackhi_epi8(low, high), target + 32);
+  }
   SLUICE_ENCODING_AVX2 static void store(Float32Out /*out*/, Values values, std::byte* target) {
     auto* const to = reinterpret_cast<__m256i*>(target);
     _mm256_storeu_si256(to, _mm256_slli_epi32(rounded(values.low), 16));
@@ -94,12 +126,23 @@ struct Avx2 {
   }
 };
 
+/// Whether a group's numbers are looked up in a table of all that its codes can be, 32 at a time.
+template <class Code, class Out>
+inline constexpr bool kHasTable = Code::kBits == 4 && std::is_same_v<Out, BFloat16Out>;
+inline constexpr std::int64_t kTableLanes = 32;
+
 template <class Code, class Out>
 SLUICE_ENCODING_AVX2 void dequantise_row_avx2(const RowPart& row) {
   std::int64_t done = 0;
   for (std::int64_t block = 0, phase = row.phase; done < row.count; ++block, phase = 0) {
     const std::int64_t end = std::min(row.count, done + row.block - phase);
     const __m256 scale = _mm256_set1_ps(row.scales[block] * Code::kUnit);
+    if constexpr (kHasTable<Code, Out>)
+      if (takes_vectors<Code>(row.scales[block]) && done + kTableLanes <= end) {
+        const Avx2::Table table = Avx2::table_of<Code>(scale);
+        for (; done + kTableLanes <= end; done += kTableLanes)
+          Avx2::look_up(table, row.codes + done / 2, row.target + done * Out::kBytes);
+      }
     for (; takes_vectors<Code>(row.scales[block]) && done + Avx2::kLanes <= end; done += Avx2::kLanes) {
       const Avx2::Values codes = Avx2::load(Code(), row.codes + done * Code::kBits / 8);
       Avx2::store(Out(), Avx2::product(codes, scale), row.target + done * Out::kBytes);
@@ -125,6 +168,18 @@ struct Avx512 {
         _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), _mm512_set1_epi64(words));
     const __m512i shifts = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
     return _mm512_permutexvar_ps(_mm512_srlv_epi32(halves, shifts), numbers);
+  }
+  /// The 16 numbers that codes of 4 bits and a scale stand for, rounded to bfloat16, twice.
+  template <class Code>
+  SLUICE_ENCODING_AVX512 static __m512i table_of(__m512 scale) {
+    const __m512 products = _mm512_mul_ps(_mm512_loadu_ps(Code::kNumbers.data()), scale);
+    return _mm512_broadcast_i64x4(_mm512_cvtepi32_epi16(rounded(products)));
+  }
+  /// 32 entries of the table, which 16 bytes of codes of 4 bits choose: the lowest 5 bits of a word do.
+  SLUICE_ENCODING_AVX512 static void look_up(__m512i table, const std::byte* codes, std::byte* target) {
+    const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+    const __m512i both = _mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12));
+    _mm512_storeu_si512(target, _mm512_permutexvar_epi16(both, table));
   }
   SLUICE_ENCODING_AVX512 static __m512 load(Int4Code /*code*/, const std::byte* codes) {
     return look_up(_mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7), codes);
@@ -154,6 +209,12 @@ SLUICE_ENCODING_AVX512 void dequantise_row_avx512(const RowPart& row) {
   for (std::int64_t block = 0, phase = row.phase; done < row.count; ++block, phase = 0) {
     const std::int64_t end = std::min(row.count, done + row.block - phase);
     const __m512 scale = _mm512_set1_ps(row.scales[block] * Code::kUnit);
+    if constexpr (kHasTable<Code, Out>)
+      if (takes_vectors<Code>(row.scales[block]) && done + kTableLanes <= end) {
+        const __m512i table = Avx512::table_of<Code>(scale);
+        for (; done + kTableLanes <= end; done += kTableLanes)
+          Avx512::look_up(table, row.codes + done / 2, row.target + done * Out::kBytes);
+      }
     for (; takes_vectors<Code>(row.scales[block]) && done + Avx512::kLanes <= end; done += Avx512::kLanes) {
       const __m512 codes = Avx512::load(Code(), row.codes + done * Code::kBits / 8);
       Avx512::store(Out(), _mm512_mul_ps(codes, scale), row.target + done * Out::kBytes);

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
 #include "ops/adapters/lora_product.hpp"
+#include "ops/cpu/few_rows.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/graph_gradient.hpp"
 #include "ops/runtime/no_view_tracking.hpp"
@@ -32,7 +33,14 @@ void multiply(const Parameter& fused, bool transposed, const RowBlock& block, co
   if (block.ends.defined())
     return device::multiply_groups(out, inputs, block,
                                    transposed ? fused.value.transpose(1, 2) : fused.value);
-  const at::Tensor matrix = matrix_of(fused, block.parts.front().expert);
+  const std::int64_t expert = block.parts.front().expert;
+  // A backward pass, whose blocks have kFewRows rows at least, needs the whole matrix later on anyway.
+  if (transposed && fused.matrices != nullptr && inputs.size(0) < kFewRows)
+    return cpu::multiply_few_rows(out, inputs, fused.value.size(1),
+                                  [&](std::int64_t begin, std::int64_t end, void* rows) {
+                                    fused.matrices->write_rows(expert, begin, end, rows);
+                                  });
+  const at::Tensor matrix = matrix_of(fused, expert);
   ops::matmul(out, inputs, transposed ? matrix.t() : matrix);
 }
 

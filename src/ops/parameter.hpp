@@ -38,6 +38,9 @@ class ExpertMatrices {
   ExpertMatrices& operator=(const ExpertMatrices&) = delete;
   /// That of an expert as numbers, [out, in], which stay until a matrix of another expert is asked for.
   [[nodiscard]] virtual at::Tensor matrix(std::int64_t expert) = 0;
+  /// Writes rows [begin, end) of what matrix() is to `out`, dense, in the type of that. Several threads may
+  /// call this at a time.
+  virtual void write_rows(std::int64_t expert, std::int64_t begin, std::int64_t end, void* out) const = 0;
 
  protected:
   ExpertMatrices() = default;

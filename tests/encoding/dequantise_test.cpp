@@ -187,13 +187,13 @@ TEST_F(Dequantise, every_code_under_extreme_scales_is_its_product_rounded_once) 
                                   std::numeric_limits<float>::quiet_NaN()};
   Bytes scales(values.size() * sizeof(float));
   std::memcpy(scales.data(), values.data(), scales.size());
-  for (const std::int64_t columns : {256, 16}) {
+  for (const std::int64_t columns : {256, 16, 32}) {
     Encoding encoding = columns == 256 ? float8(std::ssize(values), columns, 1, columns)
                                        : int4(std::ssize(values), columns, columns, DType::kFloat32);
     Bytes codes;
     for (std::size_t row = 0; row < values.size(); ++row)
       for (std::int64_t i = 0; i < encoding.code_bytes(columns); ++i)
-        codes.push_back(static_cast<std::byte>(columns == 256 ? i : 2 * i | (2 * i + 1) << 4));
+        codes.push_back(static_cast<std::byte>(columns == 256 ? i : 2 * i % 16 | (2 * i + 1) % 16 << 4));
     const std::int64_t count = std::ssize(values) * columns;
     expect_range(encoding, codes, scales, by_formula(encoding, codes, scales, count), {0, count});
   }

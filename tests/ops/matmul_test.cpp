@@ -1,10 +1,13 @@
 #include "ops/matmul.hpp"
 
+#include "ops/cpu/few_rows.hpp"
 #include "ops/cpu/tiles/block.hpp"
 #include "ops/op_check.hpp"
 
 #include <ATen/ops/mm.h>
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 namespace sluice::ops {
 namespace {
@@ -57,6 +60,25 @@ TEST(Matmul, of_few_rows_is_the_same_for_a_row_whatever_lies_beside_it) {
     for (std::int64_t row = 0; row < kFewRows; ++row)
       EXPECT_TRUE(ops::matmul(rows.narrow(0, row, 1), weight.t())[0].equal(together[row])) << row;
   }
+}
+
+TEST(Matmul, of_few_rows_is_the_same_with_a_weight_that_is_written_some_rows_at_a_time) {
+  for (const at::ScalarType dtype : kDTypes)
+    for (const std::int64_t count : {1, 21, 900}) {
+      const at::Tensor weight = numbers({count, 83}, dtype, 2);
+      at::Tensor times_written = at::zeros({count}, at::kInt);
+      const auto write = [&](std::int64_t begin, std::int64_t end, void* out) {
+        std::memcpy(out, weight[begin].data_ptr(),
+                    static_cast<std::size_t>(weight[0].nbytes()) * static_cast<std::size_t>(end - begin));
+        times_written.narrow(0, begin, end - begin).add_(1);
+      };
+      for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{7}, kFewRows}) {
+        const at::Tensor a = numbers({rows, 83}, dtype), out = at::empty({rows, count}, dtype);
+        cpu::multiply_few_rows(out, a, count, write);
+        EXPECT_TRUE(out.equal(ops::matmul(a, weight.t()))) << rows << " rows, a weight of " << count;
+      }
+      EXPECT_TRUE(times_written.eq(3).all().item<bool>()) << count;
+    }
 }
 
 TEST(Matmul, of_nothing_is_nothing) {

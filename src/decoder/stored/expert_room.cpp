@@ -30,16 +30,31 @@ std::byte* ExpertRoom::numbers(int unit, int placement, std::int64_t expert, con
   }
   std::byte* const out = block_.data() + place.offset * size_of(dtype_);
   if (is_there_[static_cast<std::size_t>(placement)]) return out;
-  const std::int64_t begin =
-      layout_.plan().gathered_range(unit, layout_.rank()).begin + layout.expert_begin(expert) + place.offset;
-  dequantise_rows(layout_, unit, place, begin, bytes, dtype_, out);
+  dequantise_rows(layout_, unit, place, begin_of(unit, placement, expert), bytes, dtype_, out);
   is_there_[static_cast<std::size_t>(placement)] = true;
   return out;
+}
+
+void ExpertRoom::write(int unit, int placement, std::int64_t expert, Range elements, const std::byte* bytes,
+                       std::byte* out) const {
+  SLUICE_ASSERT(bytes != nullptr, "unit {} is not bound", unit);
+  const std::int64_t begin = begin_of(unit, placement, expert);
+  layout_.dequantise(unit, {begin + elements.begin, begin + elements.end}, {bytes, 0}, dtype_, out);
+}
+
+std::int64_t ExpertRoom::begin_of(int unit, int placement, std::int64_t expert) const {
+  const FlatLayout& layout = layout_of(layout_.plan(), unit);
+  return layout_.plan().gathered_range(unit, layout_.rank()).begin + layout.expert_begin(expert) +
+         layout.placements()[static_cast<std::size_t>(placement)].offset;
 }
 
 at::Tensor StoredExperts::matrix(std::int64_t expert) {
   return ops::tensor_over(room_.numbers(unit_, placement_, expert, bytes_), {out_, in_},
                           room_.dtype() == DType::kBFloat16 ? at::kBFloat16 : at::kFloat);
+}
+
+void StoredExperts::write_rows(std::int64_t expert, std::int64_t begin, std::int64_t end, void* out) const {
+  room_.write(unit_, placement_, expert, {begin * in_, end * in_}, bytes_, static_cast<std::byte*>(out));
 }
 
 }  // namespace sluice

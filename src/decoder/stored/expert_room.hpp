@@ -25,8 +25,14 @@ class ExpertRoom {
   /// The numbers of a placement's block of an expert, counted among those that the rank holds. `bytes` are
   /// all that it holds of the unit.
   [[nodiscard]] std::byte* numbers(int unit, int placement, std::int64_t expert, const std::byte* bytes);
+  /// Writes `elements` of such a block to `out`, without use of the room.
+  void write(int unit, int placement, std::int64_t expert, Range elements, const std::byte* bytes,
+             std::byte* out) const;
 
  private:
+  /// Number of the block's first element in the unit's buffer.
+  [[nodiscard]] std::int64_t begin_of(int unit, int placement, std::int64_t expert) const;
+
   const StoredLayout& layout_;
   DType dtype_;
   MemoryBlock block_;
@@ -46,6 +52,7 @@ class StoredExperts final : public ops::ExpertMatrices {
   void bind(const std::byte* bytes) { bytes_ = bytes; }
   [[nodiscard]] int unit() const { return unit_; }
   [[nodiscard]] at::Tensor matrix(std::int64_t expert) override;
+  void write_rows(std::int64_t expert, std::int64_t begin, std::int64_t end, void* out) const override;
 
  private:
   ExpertRoom& room_;

@@ -254,6 +254,30 @@ void with_left(const DenseRows<T>& rows, std::int64_t depth, F f) {
   f(LeftRows<T>(rows, depth));
 }
 
+/// Calls f(begin, end, multiply, T*) for parts of the `count` rows of a weight, which threads share and which
+/// begin at multiples of `quantum`. multiply(rows, begin) writes the products of a [m, k] with weights
+/// [begin, begin + rows.count), where these rows of T are, into out.
+template <class F>
+void share_products(const at::Tensor& out, const at::Tensor& a, std::int64_t count, std::int64_t quantum,
+                    const F& f) {
+  kernel::dispatch(a, [&]<class T>(T) {
+    const DenseRows<T> rows{a.data_ptr<T>(), a.size(0), a.stride(0)};
+    with_left(rows, a.size(1), [&](const auto& left) {
+      kernel::dispatch(out, [&]<class Out>(Out) {
+        const auto multiply = [&](const DenseRows<T>& weights, std::int64_t begin) {
+          multiply_range(left, rows.count, weights, 0, weights.count,
+                         OutRows<Out>{out.data_ptr<Out>() + begin, out.stride(0)});
+        };
+        at::parallel_for(0, divide_up(count, quantum), kernel::grain(quantum * a.size(1)),
+                         [&](std::int64_t first, std::int64_t last) {
+                           f(first * quantum, std::min(last * quantum, count), multiply,
+                             static_cast<T*>(nullptr));
+                         });
+      });
+    });
+  });
+}
+
 }  // namespace
 
 bool is_few_rows_times_weight(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
@@ -262,21 +286,29 @@ bool is_few_rows_times_weight(const at::Tensor& out, const at::Tensor& a, const 
 }
 
 void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  kernel::dispatch(a, [&]<class T>(T) {
-    const DenseRows<T> rows{a.data_ptr<T>(), a.size(0), a.stride(0)};
-    const DenseRows<T> weights{b.data_ptr<T>(), b.size(1), b.stride(1)};
-    with_left(rows, a.size(1), [&](const auto& left) {
-      kernel::dispatch(out, [&]<class Out>(Out) {
-        const OutRows<Out> target{out.data_ptr<Out>(), out.stride(0)};
-        at::parallel_for(0, divide_up(weights.count, kWeightsAtOnce),
-                         kernel::grain(kWeightsAtOnce * a.size(1)),
-                         [&](std::int64_t first, std::int64_t last) {
-                           multiply_range(left, rows.count, weights, first * kWeightsAtOnce,
-                                          std::min(last * kWeightsAtOnce, weights.count), target);
-                         });
+  share_products(
+      out, a, b.size(1), kWeightsAtOnce,
+      [&]<class T>(std::int64_t begin, std::int64_t end, const auto& multiply, T*) {
+        multiply(DenseRows<T>{b.data_ptr<T>() + begin * b.stride(1), end - begin, b.stride(1)}, begin);
       });
-    });
-  });
+}
+
+void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::int64_t count,
+                       const WriteRows& write) {
+  constexpr std::int64_t kBytes =
+      std::int64_t{16} * 1024;  // of a thread's rows: its nearest cache keeps them
+  const std::int64_t row_bytes = a.size(1) * a.element_size();
+  const std::int64_t at_once =
+      std::max<std::int64_t>(1, kBytes / row_bytes / kWeightsAtOnce) * kWeightsAtOnce;
+  share_products(out, a, count, at_once,
+                 [&]<class T>(std::int64_t first, std::int64_t last, const auto& multiply, T*) {
+                   std::vector<T> rows(static_cast<std::size_t>(at_once * a.size(1)));
+                   for (std::int64_t begin = first; begin < last; begin += at_once) {
+                     const std::int64_t end = std::min(begin + at_once, last);
+                     write(begin, end, rows.data());
+                     multiply(DenseRows<T>{rows.data(), end - begin, a.size(1)}, begin);
+                   }
+                 });
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include "ops/matmul.hpp"
 
 #include <cstdint>
+#include <functional>
 
 namespace sluice::ops::cpu {
 
@@ -16,6 +17,15 @@ namespace sluice::ops::cpu {
 /// out = a b; out is of float32 or of the type of a and b. Sums in float32; a row's do not depend on the rows
 /// beside it.
 void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
+
+/// Writes rows [begin, end) of a weight to `out`, dense.
+using WriteRows = std::function<void(std::int64_t begin, std::int64_t end, void* out)>;
+
+/// The same where b is the transpose of a weight of `count` rows that memory holds in another form: each row
+/// is written once, in the type of a, some rows at a time. Several threads call `write` at a time. a [m, k]
+/// has kFewRows rows at most.
+void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::int64_t count,
+                       const WriteRows& write);
 
 /// Dense rows, `stride` elements apart.
 template <class T>
