@@ -1,6 +1,6 @@
 """model.frozen_format = "stored": experts that stay in memory as they were published give the bits of the same base in dtype.
 
-    stored_test.py [Training | Using | Source | Refused]...
+    stored_test.py [Training | Using | Source | Refused | Grid]...
 """
 import json
 import re
@@ -77,16 +77,28 @@ class Training(StoredTest):
         self.assert_same(rank0, self.train(GPT_OSS, 3, "stored", load={"readers": "all"}))
 
 
-class Using(StoredTest):
-    """What else is done with a model gives the same in both forms."""
-
+class UsingTest(StoredTest):
     def of_kind(self, kind, form, frozen_format, ranks=3, **tables):
         fixture, tokens = base_of(form)
-        job = self.write_job(f"{kind}-{frozen_format}.toml", job={"kind": kind}, train={"batch_sequences": 4},
-                             model={"path": FIXTURES / fixture, "frozen_format": frozen_format},
+        job = self.write_job(f"{kind}-{len(list(self.directory.iterdir()))}.toml", job={"kind": kind}, train={"batch_sequences": 4},
+                             model={"path": FIXTURES / fixture, "frozen_format": frozen_format} | tables.pop("model", {}),
                              data={"tokens": FIXTURES / tokens / "reference.h5", "sequence_length": 48}, **tables)
         self.expect(run_job(ranks, job), 0)
         return self.output_of(job)
+
+    def answers(self, form, frozen_format, ranks=3, **tables):
+        """The tokens of each prompt's answer."""
+        prompts = self.directory / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps({"tokens": list(range(first, first + 9))}) + "\n" for first in (3, 40, 99, 200)))
+        generate = {"prompts": prompts, "max_tokens": 12, "positions": 32, "ignore_eos": True}
+        output = self.of_kind("generate", form, frozen_format, ranks, generate=generate, **tables)
+        found = {answer["prompt"]: answer["tokens"] for answer in map(json.loads, (output / "answers.jsonl").read_text().splitlines())}
+        self.assertEqual(len(found), 4)
+        return found
+
+
+class Using(UsingTest):
+    """What else is done with a model gives the same in both forms."""
 
     def test_an_evaluation(self):
         losses = []
@@ -96,15 +108,7 @@ class Using(StoredTest):
         numpy.testing.assert_array_equal(*losses)
 
     def test_answers(self):
-        prompts = self.directory / "prompts.jsonl"
-        prompts.write_text("".join(json.dumps({"tokens": list(range(first, first + 9))}) + "\n" for first in (3, 40, 99, 200)))
-        generate = {"prompts": prompts, "max_tokens": 12, "positions": 32, "ignore_eos": True}
-        answers = []
-        for frozen_format in ("dtype", "stored"):
-            lines = (self.of_kind("generate", GPT_OSS, frozen_format, generate=generate) / "answers.jsonl").read_text().splitlines()
-            answers.append({answer["prompt"]: answer["tokens"] for answer in map(json.loads, lines)})
-        self.assertEqual(len(answers[0]), 4)
-        self.assertEqual(*answers)
+        self.assertEqual(self.answers(GPT_OSS, "dtype"), self.answers(GPT_OSS, "stored"))
 
     def test_a_run_goes_on_in_the_other_form_and_exports_the_same_merged_model(self):
         exported = []
@@ -248,6 +252,40 @@ class Refused(StoredTest):
         model = {"path": FIXTURES / "qwen3-moe-tiny"}
         stored = self.train("int4", 2, "stored", 0, "model.frozen_format", "is quantised", model=model)
         self.assert_same(stored, self.train("int4", 2, "dtype", model=model))
+
+
+class Grid(UsingTest):
+    """Every form on every number of ranks, against its dequantised twin in bfloat16 on the same ranks."""
+
+    def compare(self, form):
+        twin = self.directory / "twin"
+        job = self.write_job("export.toml", job={"kind": "export"}, model={"path": FIXTURES / base_of(form)[0]}, export={"path": twin})
+        self.expect(run_job(3, job), 0)
+        for ranks in (1, 2, 3):
+            for experts in (0, 1):
+                with self.subTest(ranks=ranks, expert_parallel=experts):
+                    parallel = {"parallel": {"expert_parallel": experts}}
+                    of_twin = {"model": {"path": twin}} | parallel
+                    self.assert_same(self.train(form, ranks, "dtype", **of_twin), self.train(form, ranks, "stored", **parallel))
+                    self.assertEqual(self.answers(form, "dtype", ranks, **of_twin), self.answers(form, "stored", ranks, **parallel))
+
+    def test_fp8_in_blocks(self):
+        self.compare("fp8-blocks")
+
+    def test_fp8_by_row(self):
+        self.compare("fp8-rows")
+
+    def test_fp8_by_tensor(self):
+        self.compare("fp8-tensor")
+
+    def test_int4(self):
+        self.compare("int4")
+
+    def test_mxfp4(self):
+        self.compare("mxfp4")
+
+    def test_mxfp4_as_gpt_oss_has_it(self):
+        self.compare(GPT_OSS)
 
 
 if __name__ == "__main__":
