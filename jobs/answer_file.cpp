@@ -3,17 +3,15 @@
 #include "base/digest.hpp"
 #include "base/error.hpp"
 #include "config/key_aliases.hpp"
+#include "config/schema.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
-#include <string_view>
 #include <utility>
 
 namespace sluice {
@@ -27,14 +25,9 @@ constexpr std::int64_t kMostBytes = std::int64_t{16} << 30;
 /// Keys and values that change answers, under the names that the digests in earlier answer files were made
 /// with.
 std::string settings_of(const JobConfig& config) {
-  constexpr std::array<std::string_view, 4> kOther{"generate.output", "generate.prompts",
-                                                   "generate.batch_sequences", "generate.prefill_tokens"};
   std::string text;
-  for (const ConfigEntry& entry : canonical_entries(config)) {
-    const bool counts = entry.key.starts_with("generate.") || entry.key.starts_with("model.");
-    if (counts && std::ranges::find(kOther, entry.key) == kOther.end())
-      text += earlier_name(entry.key) + "=" + entry.value + "\n";
-  }
+  for (const ConfigEntry& entry : canonical_entries(config))
+    if (rules_of(entry.key).changes_answers) text += earlier_name(entry.key) + "=" + entry.value + "\n";
   return text;
 }
 

@@ -11,17 +11,8 @@
 namespace sluice {
 
 GenerationOptions generation_options(const JobConfig& config) {
-  const GenerateSettings& settings = config.generate;
-  GenerationOptions options;
-  options.sampler = {.temperature = settings.temperature,
-                     .top_k = settings.top_k,
-                     .top_p = settings.top_p,
-                     .min_p = settings.min_p,
-                     .repetition_penalty = settings.repetition_penalty,
-                     .seed = static_cast<std::uint64_t>(settings.seed)};
-  options.max_tokens = settings.max_tokens;
-  options.pass_tokens = settings.prefill_tokens;
-  if (!settings.ignore_eos) options.end_tokens = read_end_tokens(config.model.path);
+  GenerationOptions options{.settings = config.generate};
+  if (!config.generate.ignore_eos) options.end_tokens = read_end_tokens(config.model.path);
   return options;
 }
 

@@ -3,7 +3,6 @@
 #include "base/fault.hpp"
 #include "base/log.hpp"
 #include "job/prepare/balancing_loss.hpp"
-#include "job/prepare/trainer_options.hpp"
 #include "train/guard/rank_comparison.hpp"
 
 #include <optional>
@@ -15,7 +14,7 @@ TrainGuard::TrainGuard(JobContext& context, Trainer& trainer, TrainingState& sav
     : context_(context),
       trainer_(trainer),
       saved_(saved),
-      guard_(step_guard_options(context.config())),
+      guard_(context.config().guard),
       collapse_(context.blueprint.model.config.experts, context.blueprint.model.config.experts_per_token) {}
 
 void TrainGuard::after_step(std::int64_t step, const StepMetrics& metrics, double learning_rate) {

@@ -25,8 +25,8 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
   const std::int64_t positions = usable_positions(model, config.generate.max_sequence_length);
   options_ = generation_options(config);
   // No more than the plan has counted for a step.
-  options_.pass_tokens =
-      std::min(options_.pass_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
+  options_.settings.prefill_tokens = std::min(
+      options_.settings.prefill_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
   tokenizer_ = find_tokenizer_for_stops(context);
   requests_ = share_requests(context.comm, [&] {
     JobPrompts read = read_job_prompts(config, model, tokenizer_);

@@ -23,13 +23,19 @@ std::size_t longest_key() {
   return longest;
 }
 
+/// The meaning of a key, and what its rules say of resumed trainings.
+std::string help_text(const KeyInfo& key) {
+  return key.help + (key.rules.is_fixed ? "; a resumed training must keep it" : "");
+}
+
 /// A key in the first column, and in the second, of which `width` counts both, its default with the values
 /// that it takes, then its meaning.
 std::string entry_text(const KeyInfo& field, std::size_t key_width, std::size_t width) {
   constexpr std::size_t kGap = 2;
   const std::size_t column = kGap + key_width + kGap;
   std::string out;
-  for (const std::string& text : {fmt::format("{}; {}", default_text(field), values_text(field)), field.help})
+  for (const std::string& text :
+       {fmt::format("{}; {}", default_text(field), values_text(field)), help_text(field)})
     for (const std::string& line : wrapped(text, width - column))
       out += fmt::format("  {:{}}  {}\n", out.empty() ? field.key : "", key_width, line);
   return out;
@@ -54,7 +60,7 @@ void append_entries(const Field& field, const JobConfig& config, std::vector<Con
 std::string markdown_row(const KeyInfo& key) {
   return fmt::format("| `{}` | {} | {} | {} | {} |\n", key.key,
                      key.required ? "required" : fmt::format("`{}`", default_text(key)), key.expected,
-                     key.unit, key.help);
+                     key.unit, help_text(key));
 }
 
 std::string markdown_head(const std::string& name, const std::string& help) {

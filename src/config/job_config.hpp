@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace sluice {
@@ -92,7 +93,7 @@ struct TrainSettings {
   BalancingScope aux_loss_scope = BalancingScope::kModel;
   double router_z_loss = 0;            ///< weight of the router z-loss; 0 = none
   double router_bias_update_rate = 0;  ///< change of correction biases per step; 0 = none
-  std::vector<std::string> freeze;     ///< patterns of the names of frozen tensors
+  std::vector<std::string> freeze{};   ///< patterns of the names of frozen tensors
 };
 
 /// LoRA adapters that are trained in place of the weights.
@@ -127,6 +128,10 @@ struct OptimizerSettings {
   std::int64_t seed = 0;
 
   [[nodiscard]] OptimizerMode mode() const { return {kind, state, master, gradients, clip}; }
+  void set_mode(const OptimizerMode& mode) {
+    std::tie(kind, state, master, gradients, clip) =
+        std::tie(mode.kind, mode.state, mode.master, mode.gradients, mode.clip);
+  }
 };
 
 /// Table [memory].
@@ -198,7 +203,7 @@ struct ExportSettings {
 
 /// Table [generate].
 struct GenerateSettings {
-  std::filesystem::path prompts;                   ///< file of prompts; "" unless the job answers prompts
+  std::filesystem::path prompts{};                 ///< file of prompts; "" unless the job answers prompts
   std::filesystem::path output = "answers.jsonl";  ///< file of answers, relative to the run directory
   std::int64_t every_steps = 0;                    ///< training steps between rounds of answers; 0 = none
   std::int64_t max_tokens = 256;                   ///< tokens of an answer, at most

@@ -1,5 +1,6 @@
 #include "config/schema.hpp"
 
+#include "config/key_aliases.hpp"
 #include "config/table_list.hpp"
 
 #include <algorithm>
@@ -14,12 +15,16 @@ constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kPiB = kGiB * 1024 * 1024;
 constexpr double kWeekSeconds = 7 * 24 * 3600;
 
-/// Adds the rows of one table: a key, its member of the table's struct, what it may hold, help, unit.
+/// Rules of keys that a resumed training must keep.
+constexpr KeyRules kFixed{.is_fixed = true};
+
+/// Adds the rows of one table: a key, its member of the table's struct, what it may hold, help, unit, and
+/// then its rules where they are not those of all keys of the table.
 template <class Settings>
 class TableBuilder {
  public:
-  TableBuilder(std::string name, Settings JobConfig::*settings, std::string help)
-      : table_{std::move(name), std::move(help), {}}, settings_(settings) {}
+  TableBuilder(std::string name, Settings JobConfig::*settings, std::string help, const KeyRules& rules = {})
+      : table_{std::move(name), std::move(help), {}}, settings_(settings), rules_(rules) {}
 
   template <class T, class Domain>
   TableBuilder& key(const char* key, T Settings::*member, const Domain& domain, const char* help,
@@ -29,6 +34,7 @@ class TableBuilder {
                 {},
                 {},
                 {}};
+    field.rules = rules_;
     if constexpr (requires { domain.columns(); }) field.columns = domain.columns();
     field.load = [domain, settings = settings_, member](const JobConfig& config) {
       return domain.spell(config.*settings.*member);
@@ -42,11 +48,18 @@ class TableBuilder {
     return *this;
   }
 
+  /// Gives rules of its own to the key that was added last.
+  TableBuilder& rules(const KeyRules& rules) {
+    table_.fields.back().rules = rules;
+    return *this;
+  }
+
   [[nodiscard]] Table done() { return std::move(table_); }
 
  private:
   Table table_;
   Settings JobConfig::*settings_;
+  KeyRules rules_;  ///< rules of all keys of the table
 };
 
 Table job_table() {
@@ -67,7 +80,8 @@ Table job_table() {
 }
 
 Table model_table() {
-  return TableBuilder("model", &JobConfig::model, "The model, a Hugging Face directory")
+  return TableBuilder("model", &JobConfig::model, "The model, a Hugging Face directory",
+                      {.changes_answers = true})
       .key("path", &ModelSettings::path, Path{},
            "Hugging Face directory (config.json and safetensors files), run directory, or checkpoint of a "
            "run; relative to the current working directory")
@@ -79,11 +93,13 @@ Table model_table() {
           "dtype", &ModelSettings::dtype,
           Choice<DType>{{{"bfloat16", DType::kBFloat16}, {"float32", DType::kFloat32}}},
           "type of gathered weights and matrix products; router, norms, softmax and loss are float32 in both")
+      .rules({.is_fixed = true, .changes_answers = true})
       .key(
           "frozen_format", &ModelSettings::frozen_format,
           Choice<FrozenFormat>{{{"dtype", FrozenFormat::kDType}, {"stored", FrozenFormat::kStored}}},
           "form of weights that are not trained: \"dtype\", or \"stored\" for codes and scales as published (FP8, "
           "INT4, MXFP4) of the matrices of layers and experts, which become the same numbers where they are used")
+      .rules({.is_chosen_by_fit = true})
       .key("init", &ModelSettings::init,
            Choice<ModelInit>{{{"checkpoint", ModelInit::kCheckpoint}, {"random", ModelInit::kRandom}}},
            "whether weights are read or drawn; random needs config.json alone and gives the same weights at "
@@ -141,7 +157,8 @@ TableList<SourceSettings> source_list() {
           "HDF5 token file as in data.tokens; it is read again from the start once all of its sequences were "
           "taken")
       .column("weight", &SourceSettings::weight, Real{1e-6, 1e6},
-              "share of the training sequences that come from this file, relative to the other weights");
+              "share of the training sequences that come from this file, relative to the other weights")
+      .rules(kFixed);
 }
 
 Table data_table() {
@@ -153,26 +170,33 @@ Table data_table() {
            "mixture of token files to train on, one table [[data.source]] each, in place of data.tokens")
       .key("sequence_length", &DataSettings::sequence_length, Integer{1, 1 << 20}, "length of one sequence",
            "tokens")
+      .rules(kFixed)
       .key("seed", &DataSettings::seed, Integer{0, kAnyInteger}, "seed of the shuffle")
+      .rules(kFixed)
       .key("order", &DataSettings::order,
            Choice<DataOrder>{{{"shuffle", DataOrder::kShuffle}, {"sequential", DataOrder::kSequential}}},
            "order of the training sequences; global batches are the same at any rank count")
+      .rules(kFixed)
       .key("separator_token", &DataSettings::separator_token,
            Integer{-1, std::numeric_limits<std::int32_t>::max()},
            "id of the token that ends each document, so that no token attends to or predicts one of another "
            "document; -1 = none, or where the file's dataset document_starts says")
+      .rules(kFixed)
       .key("pack", &DataSettings::pack, Flag{},
            "whether training sequences hold whole documents, as many as fit, in place of pieces of one "
            "stream; every token file then needs the dataset document_starts")
+      .rules(kFixed)
       .key("pack_window", &DataSettings::pack_window, Integer{1, 1 << 24},
            "documents that are packed together, drawn from the whole file; each takes 128 bytes on rank 0",
            "documents")
+      .rules(kFixed)
       .key("long_documents", &DataSettings::long_documents,
            Choice<LongDocuments>{{{"split", LongDocuments::kSplit},
                                   {"cut", LongDocuments::kCut},
                                   {"leave_out", LongDocuments::kLeaveOut}}},
            "treatment of packed documents that exceed sequence_length: split over several sequences, cut "
            "after the first one, or left out")
+      .rules(kFixed)
       .done();
 }
 
@@ -181,6 +205,7 @@ Table train_table() {
       .key("steps", &TrainSettings::steps, Integer{1, 1'000'000'000}, "optimizer steps")
       .key("batch_sequences", &TrainSettings::batch_sequences, Integer{1, 1 << 20},
            "sequences per step over all ranks, also in an evaluation")
+      .rules(kFixed)
       .key("micro_batch_sequences", &TrainSettings::micro_batch_sequences, Integer{1, 1 << 20},
            "sequences per forward and backward pass of a rank; more take more activation memory")
       .key("recompute", &TrainSettings::recompute,
@@ -204,6 +229,7 @@ Table train_table() {
       .key("freeze", &TrainSettings::freeze, Texts{},
            "patterns of names (* and ?) of frozen tensors: they take no gradient and no optimizer state, and "
            "the backward pass ends at the lowest trained layer")
+      .rules(kFixed)
       .done();
 }
 
@@ -212,8 +238,10 @@ Table lora_table() {
       .key("rank", &LoraSettings::rank, Integer{0, 1 << 16},
            "rank of each adapter, for fused experts of each expert's; 0 = no adapters: the weights are "
            "trained")
+      .rules(kFixed)
       .key("alpha", &LoraSettings::alpha, Real{0, 1e6},
            "an adapter's output is scaled by alpha / rank; 0 = alpha equals the rank")
+      .rules(kFixed)
       .key("dropout", &LoraSettings::dropout, Real{0, 0.99},
            "share of an adapter's inputs that is dropped; must be 0 where routers or routed experts are "
            "adapted")
@@ -221,8 +249,10 @@ Table lora_table() {
            "weights that get adapters: all-linear (projections of attention, linear attention, dense MLPs, "
            "routed and shared experts), linear-modules (the same without routed experts), module names as in "
            "PEFT, or patterns of tensor names (* and ?)")
+      .rules(kFixed)
       .key("rslora", &LoraSettings::rslora, Flag{},
            "whether the scale is alpha / sqrt(rank), as in rank-stabilized LoRA")
+      .rules(kFixed)
       .key("seed", &LoraSettings::seed, Integer{0, kAnyInteger},
            "seed of the initial adapter weights and of dropout")
       .key(
@@ -240,6 +270,7 @@ Table optimizer_table() {
                                   {name_of(OptimizerKind::kAdafactor), OptimizerKind::kAdafactor}}},
            "update rule: torch.optim.AdamW, Lion, or torch.optim.Adafactor, whose learning rate is relative "
            "to the size of the weights")
+      .rules(kFixed)
       .key("learning_rate", &OptimizerSettings::learning_rate, Real{0, 100},
            "peak learning rate, reached after warm-up")
       .key("betas", &OptimizerSettings::betas, Betas{},
@@ -261,18 +292,21 @@ Table optimizer_table() {
                                 {name_of(StateFormat::kFactored), StateFormat::kFactored}}},
            "format of the moments: 4, 2 or 1 bytes each, or Adafactor's row and column means; those of "
            "routers, norms and vectors are always float32")
+      .rules({.is_fixed = true, .is_chosen_by_fit = true})
       .key("master", &OptimizerSettings::master,
            Choice<MasterFormat>{{{name_of(MasterFormat::kFloat32), MasterFormat::kFloat32},
                                  {name_of(MasterFormat::k24Bit), MasterFormat::k24Bit},
                                  {name_of(MasterFormat::kNone), MasterFormat::kNone}}},
            "format of master weights, whose low bits are kept beside bfloat16 weights: 16 bits (float32), 8, "
            "or none; below 16, updates are rounded stochastically")
+      .rules({.is_fixed = true, .is_chosen_by_fit = true})
       .key("gradients", &OptimizerSettings::gradients,
            Choice<GradientMode>{{{name_of(GradientMode::kFloat32), GradientMode::kFloat32},
                                  {name_of(GradientMode::kBFloat16), GradientMode::kBFloat16},
                                  {name_of(GradientMode::kRelease), GradientMode::kRelease}}},
            "format of gradients until the update: 4 or 2 bytes, or release: each layer is updated within the "
            "backward pass, and its gradient freed")
+      .rules({.is_chosen_by_fit = true})
       .key("release_gradients", &OptimizerSettings::release_gradients, Flag{},
            "earlier name of a value: true means gradients = \"release\"")
       .key("fit", &OptimizerSettings::fit,
@@ -431,12 +465,14 @@ Table evaluate_table() {
 }
 
 Table generate_table() {
-  return TableBuilder("generate", &JobConfig::generate, "Answers to prompts")
+  return TableBuilder("generate", &JobConfig::generate, "Answers to prompts", {.changes_answers = true})
       .key("prompts", &GenerateSettings::prompts, Path{true},
            "prompts, one per line: text, or JSON with prompt (text), tokens (ids) or messages (with chat = "
            "true), and optionally an id; needed to generate, and while training with every_steps")
+      .rules({})
       .key("output", &GenerateSettings::output, Path{},
            "JSONL file of answers, in the order in which they end; relative to the run directory")
+      .rules({})
       .key("every_steps", &GenerateSettings::every_steps, Integer{0, 1'000'000'000},
            "training steps between two rounds of answers to the prompts; 0 = none", "steps")
       .key("max_tokens", &GenerateSettings::max_tokens, Integer{1, 1 << 20}, "length of an answer, at most",
@@ -445,8 +481,10 @@ Table generate_table() {
            "length of prompt and answer together, at most; keys and values take memory for so many", "tokens")
       .key("batch_sequences", &GenerateSettings::batch_sequences, Integer{1, 1 << 20},
            "prompts that are answered at once, over all ranks; more take memory for their keys and values")
+      .rules({})
       .key("prefill_tokens", &GenerateSettings::prefill_tokens, Integer{1, 1 << 20},
            "prompt tokens per forward pass of a rank, at most", "tokens")
+      .rules({})
       .key("temperature", &GenerateSettings::temperature, Real{0, 100},
            "divisor of the logits before the draw; 0 = always the most probable token")
       .key("top_k", &GenerateSettings::top_k, Integer{0, 1 << 30},
@@ -526,6 +564,22 @@ std::string name_of(JobKind kind) {
   JobConfig config;
   config.job.kind = kind;
   return std::get<std::string>(find_field(*find_table("job"), "kind")->load(config));
+}
+
+const KeyInfo* find_key(std::string_view name) {
+  const std::string current = current_name(name);
+  for (const Table& table : schema())
+    for (const Field& field : table.fields) {
+      if (current == field.name()) return &field;
+      for (const ListKey& column : field.columns)
+        if (current == field.name() + "." + column.key) return &column;
+    }
+  return nullptr;
+}
+
+KeyRules rules_of(std::string_view name) {
+  const KeyInfo* key = find_key(name);
+  return key == nullptr ? KeyRules() : key->rules;
 }
 
 const Table* find_table(std::string_view name) {

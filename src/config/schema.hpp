@@ -11,6 +11,14 @@
 
 namespace sluice {
 
+/// Rules of a key besides the values that it takes. All ranks must agree on every key.
+struct KeyRules {
+  /// Whether a resumed training must keep the value: it says what saved numbers mean, or which tokens follow.
+  bool is_fixed = false;
+  bool is_chosen_by_fit = false;  ///< whether optimizer.fit = "auto" chooses the value
+  bool changes_answers = false;   ///< whether answers to prompts depend on the value
+};
+
 /// Description of a key.
 struct KeyInfo {
   std::string key;
@@ -20,6 +28,7 @@ struct KeyInfo {
   bool is_path = false;   ///< whether the value is a path, whose variables are expanded before it is stored
   bool required = false;  ///< the struct's initial value is not a value that the key takes
   std::string initial;    ///< initial value as TOML
+  KeyRules rules;
 };
 
 /// A key of the tables in a list.
@@ -51,6 +60,12 @@ struct Table {
 
 /// "train", as in a job file.
 [[nodiscard]] std::string name_of(JobKind kind);
+
+/// The key "table.key", or "table.list.key" of a list of tables, by its current or an earlier name; null if
+/// there is none.
+[[nodiscard]] const KeyInfo* find_key(std::string_view name);
+/// The rules of that key; those of a key without any if there is none.
+[[nodiscard]] KeyRules rules_of(std::string_view name);
 
 /// Null if there is no such table or key.
 [[nodiscard]] const Table* find_table(std::string_view name);

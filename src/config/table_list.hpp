@@ -24,7 +24,8 @@ template <class Domain>
           .expected = domain.expected(),
           .is_path = std::is_same_v<Domain, Path>,
           .required = !domain.parse(initial),
-          .initial = toml_text(initial)};
+          .initial = toml_text(initial),
+          .rules = {}};
 }
 
 /// The list may be empty.
@@ -43,6 +44,12 @@ class TableList {
       return parsed.has_value();
     });
     loads_.push_back([domain, member](const Row& row) { return domain.spell(row.*member); });
+    return *this;
+  }
+
+  /// Gives rules to the column that was added last.
+  TableList& rules(const KeyRules& rules) {
+    columns_.back().rules = rules;
     return *this;
   }
 

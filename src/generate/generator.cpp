@@ -67,14 +67,14 @@ void Answering::fill_slots() {
       forward_.keep_beginning(static_cast<std::int64_t>(slot), request.prompt);
     else
       forward_.clear(static_cast<std::int64_t>(slot));
-    slots_[slot] = Sequence{next_, TokenSampler(options_.sampler, request.number), request.prompt, tokens};
+    slots_[slot] = Sequence{next_, TokenSampler(options_.settings, request.number), request.prompt, tokens};
     next_ += static_cast<std::size_t>(forward_.comm().size());
   }
 }
 
 std::vector<NewTokens> Answering::new_tokens() const {
   std::vector<NewTokens> parts;
-  std::int64_t left = options_.pass_tokens;
+  std::int64_t left = options_.settings.prefill_tokens;
   for (std::size_t slot = 0; slot < slots_.size() && left > 0; ++slot) {
     if (!slots_[slot]) continue;
     const std::vector<std::int64_t>& tokens = slots_[slot]->tokens;
@@ -92,7 +92,7 @@ std::optional<Ending> Answering::extend(Sequence& sequence, std::span<float> log
   if (std::ranges::find(options_.end_tokens, token) != options_.end_tokens.end()) return Ending::kEndToken;
   sequence.tokens.push_back(token);
   if (listener_ && listener_(sequence.request, token)) return Ending::kStopped;
-  if (sequence.answer_tokens() == options_.max_tokens) return Ending::kMaxTokens;
+  if (sequence.answer_tokens() == options_.settings.max_tokens) return Ending::kMaxTokens;
   // The last token needs no position until one is to follow it.
   if (std::ssize(sequence.tokens) > forward_.positions()) return Ending::kPositions;
   return std::nullopt;

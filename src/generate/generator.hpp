@@ -17,10 +17,8 @@ struct GenerationRequest {
 };
 
 struct GenerationOptions {
-  SamplerOptions sampler{};
-  std::int64_t max_tokens = 256;           ///< tokens of an answer, at most
+  GenerateSettings settings{};
   std::vector<std::int64_t> end_tokens{};  ///< tokens of which any ends an answer, without being part of it
-  std::int64_t pass_tokens = 512;          ///< prompt tokens per forward pass of a rank, at most
   /// Prompts go on where earlier ones, which began alike, have ended in the same slot: what the slot has of
   /// them is not computed again. Else an answer does not depend on what was answered before it, not even in
   /// its rounding.

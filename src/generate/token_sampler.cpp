@@ -88,22 +88,23 @@ void keep_min_p(std::span<float> logits, double p) {
       logits, [least](float logit) { return logit < least; }, kRuledOut);
 }
 
-void keep_tokens(std::span<float> logits, std::span<const std::int64_t> seen, const SamplerOptions& options) {
-  if (options.repetition_penalty != 1) penalize_repetition(logits, seen, options.repetition_penalty);
-  for (float& logit : logits) logit /= static_cast<float>(options.temperature);
-  if (options.top_k > 0) keep_top_k(logits, options.top_k);
-  if (options.top_p < 1) keep_top_p(logits, options.top_p);
-  if (options.min_p > 0) keep_min_p(logits, options.min_p);
+void keep_tokens(std::span<float> logits, std::span<const std::int64_t> seen,
+                 const GenerateSettings& settings) {
+  if (settings.repetition_penalty != 1) penalize_repetition(logits, seen, settings.repetition_penalty);
+  for (float& logit : logits) logit /= static_cast<float>(settings.temperature);
+  if (settings.top_k > 0) keep_top_k(logits, settings.top_k);
+  if (settings.top_p < 1) keep_top_p(logits, settings.top_p);
+  if (settings.min_p > 0) keep_min_p(logits, settings.min_p);
 }
 
 std::int64_t TokenSampler::next(std::span<float> logits, std::span<const std::int64_t> seen,
                                 std::int64_t position) const {
-  if (options_.temperature == 0) {
-    if (options_.repetition_penalty != 1) penalize_repetition(logits, seen, options_.repetition_penalty);
+  if (settings_.temperature == 0) {
+    if (settings_.repetition_penalty != 1) penalize_repetition(logits, seen, settings_.repetition_penalty);
     return std::ranges::max_element(logits) - logits.begin();
   }
-  keep_tokens(logits, seen, options_);
-  const RandomStream draws(options_.seed, fmt::format("generate {}", number_));
+  keep_tokens(logits, seen, settings_);
+  const RandomStream draws(static_cast<std::uint64_t>(settings_.seed), fmt::format("generate {}", number_));
   return token_at(logits, unit_number(draws.bits(static_cast<std::uint64_t>(position))));
 }
 

@@ -10,18 +10,18 @@ namespace sluice {
 /// the former.
 double LearningRateSchedule::fall(std::int64_t step) const {
   if (steps == 1) return 0;
-  const std::int64_t way = steps - 1 - warmup_steps;
-  return step >= steps - 1 ? 1 : static_cast<double>(step - warmup_steps) / static_cast<double>(way);
+  const std::int64_t way = steps - 1 - shape.warmup_steps;
+  return step >= steps - 1 ? 1 : static_cast<double>(step - shape.warmup_steps) / static_cast<double>(way);
 }
 
 double LearningRateSchedule::at(std::int64_t step) const {
-  if (step < warmup_steps)
-    return base_rate * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
-  if (kind == ScheduleKind::kConstant) return base_rate;
+  if (step < shape.warmup_steps)
+    return base_rate * static_cast<double>(step + 1) / static_cast<double>(shape.warmup_steps);
+  if (shape.kind == ScheduleKind::kConstant) return base_rate;
   const double progress = fall(step);
   const double remaining =
-      kind == ScheduleKind::kLinear ? 1 - progress : 0.5 * (1 + std::cos(std::numbers::pi * progress));
-  return base_rate * (final_factor + (1 - final_factor) * remaining);
+      shape.kind == ScheduleKind::kLinear ? 1 - progress : 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  return base_rate * (shape.final_factor + (1 - shape.final_factor) * remaining);
 }
 
 }  // namespace sluice

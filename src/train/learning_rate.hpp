@@ -1,18 +1,16 @@
 // Learning rate of each step.
 #pragma once
 
-#include "config/choices.hpp"
+#include "config/job_config.hpp"
 
 #include <cstdint>
 
 namespace sluice {
 
 struct LearningRateSchedule {
-  ScheduleKind kind = ScheduleKind::kConstant;
+  ScheduleSettings shape{};
   double base_rate = 0;    ///< learning rate after warm-up
   std::int64_t steps = 0;  ///< steps of the whole training
-  std::int64_t warmup_steps = 0;
-  double final_factor = 0;  ///< rate of the last step, as a factor of the base rate
 
   /// Rate of `step` (from 0): rises linearly over the warm-up, then stays (constant), falls on a straight
   /// line (linear) or on half a cosine wave (cosine; Loshchilov & Hutter 2017) to final_factor times the base

@@ -27,14 +27,14 @@ std::vector<Range> unit_bytes(const OptimizerLayout& layout) {
 }  // namespace
 
 Optimizer::Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
-                     const OptimizerOptions& options)
+                     const OptimizerSettings& settings)
     : mesh_(mesh),
       weights_(weights),
-      options_(options),
-      layout_(manifest, weights.plan(), weights.rank(), options.mode, weights.dtype()),
+      settings_(settings),
+      layout_(manifest, weights.plan(), weights.rank(), settings.mode(), weights.dtype()),
       state_(allocate(compute_memory(), layout_.bytes(), "optimizer state")),
       paged_state_(weights, state_.data(), unit_bytes(layout_)),
-      streams_(make_streams(manifest, options.seed)) {}
+      streams_(make_streams(manifest, static_cast<std::uint64_t>(settings.seed))) {}
 
 Optimizer::Matrices Optimizer::matrices_in(const GradientPart& gradient) const {
   const std::vector<MatrixState>& all = layout_.matrices(gradient.unit);
@@ -66,7 +66,7 @@ std::vector<double> Optimizer::scales(int unit, std::span<const double> matrix_s
   std::vector<double> scales(matrix_squares.begin(), matrix_squares.end());
   sum_over_sharers(unit, scales);
   for (double& value : scales)
-    value = std::min(1.0, options_.max_grad_norm / (scale * std::sqrt(value) + 1e-6)) * scale;
+    value = std::min(1.0, settings_.max_grad_norm / (scale * std::sqrt(value) + 1e-6)) * scale;
   return scales;
 }
 
@@ -75,7 +75,7 @@ void Optimizer::update(const GradientPart& gradient, std::span<const double> mat
   announce_update(gradient.unit);
   const Matrices matrices = matrices_in(gradient);
   const std::vector<double> factors = scales(gradient.unit, matrix_squares, scale, matrices.size());
-  if (options_.mode.state == StateFormat::kFactored)
+  if (settings_.state == StateFormat::kFactored)
     update_factored(gradient, matrices, factors);
   else
     update_moments(gradient, matrices, factors);
@@ -87,7 +87,7 @@ void Optimizer::update_moments(const GradientPart& gradient, Matrices matrices,
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     const MatrixState& matrix = matrices[i];
     if (matrix.owned.count() == 0) continue;
-    const bool is_large = matrix.state == options_.mode.state && matrix.master == options_.mode.master;
+    const bool is_large = matrix.state == settings_.state && matrix.master == settings_.master;
     (is_large ? large : small)
         .push_back({.count = matrix.owned.count(),
                     .begin = matrix.owned.begin,
@@ -104,20 +104,21 @@ void Optimizer::update_moments(const GradientPart& gradient, Matrices matrices,
   }
   const auto t = static_cast<double>(step_);
   for (const auto& [runs, master, state] :
-       {std::tuple(&large, options_.mode.master, options_.mode.state),
+       {std::tuple(&large, settings_.master, settings_.state),
         std::tuple(&small, MasterFormat::kFloat32, StateFormat::kFloat32)}) {
     const ops::UpdateFormats formats{weights_.dtype(), gradient.dtype, master, state};
-    if (options_.mode.kind == OptimizerKind::kLion)
-      ops::lion_update(*runs, formats, {rate_, options_.betas[0], options_.betas[1], options_.weight_decay});
+    if (settings_.kind == OptimizerKind::kLion)
+      ops::lion_update(*runs, formats,
+                       {rate_, settings_.betas[0], settings_.betas[1], settings_.weight_decay});
     else
       ops::adamw_update(*runs, formats,
                         {.lr = rate_,
-                         .beta1 = options_.betas[0],
-                         .beta2 = options_.betas[1],
-                         .eps = options_.eps,
-                         .weight_decay = options_.weight_decay,
-                         .bias_correction1 = 1 - std::pow(options_.betas[0], t),
-                         .bias_correction2 = 1 - std::pow(options_.betas[1], t)});
+                         .beta1 = settings_.betas[0],
+                         .beta2 = settings_.betas[1],
+                         .eps = settings_.eps,
+                         .weight_decay = settings_.weight_decay,
+                         .bias_correction1 = 1 - std::pow(settings_.betas[0], t),
+                         .bias_correction2 = 1 - std::pow(settings_.betas[1], t)});
   }
 }
 
@@ -146,8 +147,7 @@ const ShardPlan& Optimizer::Master::plan() const { return optimizer_.weights_.pl
 int Optimizer::Master::rank() const { return optimizer_.weights_.rank(); }
 
 DType Optimizer::Master::dtype() const {
-  return optimizer_.options_.mode.master == MasterFormat::kNone ? optimizer_.weights_.dtype()
-                                                                : DType::kFloat32;
+  return optimizer_.settings_.master == MasterFormat::kNone ? optimizer_.weights_.dtype() : DType::kFloat32;
 }
 
 const MatrixState& Optimizer::matrix_at(std::int64_t arena_begin) const {

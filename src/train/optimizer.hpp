@@ -31,7 +31,7 @@ class Optimizer {
   /// the state of OptimizerLayout, and nothing that lasts after that; of paged weights some of it is paged
   /// too.
   Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
-            const OptimizerOptions& options);
+            const OptimizerSettings& settings);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -60,7 +60,7 @@ class Optimizer {
   }
   /// Whether update() needs matrix_squares().
   [[nodiscard]] bool clips_matrices() const {
-    return options_.mode.clip == ClipRule::kUnit && options_.max_grad_norm > 0;
+    return settings_.clip == ClipRule::kUnit && settings_.max_grad_norm > 0;
   }
 
   [[nodiscard]] const OptimizerLayout& layout() const { return layout_; }
@@ -105,7 +105,7 @@ class Optimizer {
 
   const RankMesh& mesh_;
   ShardArena& weights_;
-  OptimizerOptions options_;
+  OptimizerSettings settings_;
   OptimizerLayout layout_;
   MemoryBlock state_;
   PagedState paged_state_;

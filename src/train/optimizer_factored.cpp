@@ -95,7 +95,7 @@ void Optimizer::update_factored_together(const GradientPart& gradient, Matrices 
     const double weights_rms = std::sqrt(sums[places[i].weight_squares()] / elements);
     const double update_rms = std::sqrt(update_squares[i] / elements);
     const double rate = std::max(ops::kAdafactorEps2, weights_rms) * std::min(rate_, 1 / std::sqrt(t));
-    ops::adafactor_update(run, formats, mean_row(i), matrix.decays ? 1 - rate_ * options_.weight_decay : 1,
+    ops::adafactor_update(run, formats, mean_row(i), matrix.decays ? 1 - rate_ * settings_.weight_decay : 1,
                           rate / std::max(1.0, update_rms / ops::kAdafactorD));
   });
 }

@@ -64,11 +64,11 @@ Trainer::StepState Trainer::begin_step(std::int64_t number, const Batch& batch, 
   std::vector<TrainedMicroBatch> micro_batches = split(batch);
   LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
   StepState step{number, batch, largest_loss, std::move(micro_batches), std::move(walk), {}, {}};
-  step.metrics.tokens = options_.batch_sequences * options_.sequence_length - batch.global_padding;
-  step.router.z_scale = z_scale(options_.router_z_loss, model.moe_layer_count(), step.metrics.tokens);
+  step.metrics.tokens = options_.train.batch_sequences * options_.sequence_length - batch.global_padding;
+  step.router.z_scale = z_scale(options_.train.router_z_loss, model.moe_layer_count(), step.metrics.tokens);
   for (int layer = 0; layer < model.layer_count(); ++layer)
     step.router.sums.push_back(decoder_.no_routing(layer));
-  if (model.moe_layer_count() > 0 && options_.aux_loss_coefficient != 0)
+  if (model.moe_layer_count() > 0 && options_.train.aux_loss_coefficient != 0)
     step.router.probability_grads =
         at::zeros({model.moe_layer_count(), model.experts}, ops::compute_options(at::kFloat));
   return step;
@@ -95,10 +95,11 @@ void Trainer::reduce_routing(StepState& step) {
     metrics.z_loss = z_loss(totals, metrics.tokens);
   }
   const bool has_loss = decoder_.config().router.has_balancing_loss();
-  metrics.aux_loss = has_loss ? load_balancing_loss(totals, metrics.tokens, options_.aux_loss_scope) : 0;
+  metrics.aux_loss =
+      has_loss ? load_balancing_loss(totals, metrics.tokens, options_.train.aux_loss_scope) : 0;
   if (step.router.probability_grads.defined())
-    fill_probability_gradient(totals, metrics.tokens, options_.aux_loss_coefficient, options_.aux_loss_scope,
-                              step.router.probability_grads);
+    fill_probability_gradient(totals, metrics.tokens, options_.train.aux_loss_coefficient,
+                              options_.train.aux_loss_scope, step.router.probability_grads);
   metrics.expert_tokens = std::move(totals.expert_tokens);
 }
 
@@ -230,17 +231,17 @@ void Trainer::refuse_gradients(StepState& step) {
 
 /// Moves correction biases against the experts' loads, as part of the update.
 void Trainer::move_biases(const StepMetrics& metrics) {
-  if (options_.router_bias_update_rate == 0) return;
+  if (options_.train.router_bias_update_rate == 0) return;
   optimizer_.announce_update(static_cast<int>(store_.plan().layouts().units.size()));
   move_router_biases(binder_.weights(), manifest_, metrics.expert_tokens,
-                     static_cast<float>(options_.router_bias_update_rate));
+                     static_cast<float>(options_.train.router_bias_update_rate));
 }
 
 StepMetrics Trainer::step_without_target(const Batch& batch) const {
   const ModelConfig& model = decoder_.config();
   StepMetrics metrics;
   metrics.loss = metrics.grad_norm = std::numeric_limits<double>::quiet_NaN();
-  metrics.tokens = options_.batch_sequences * options_.sequence_length - batch.global_padding;
+  metrics.tokens = options_.train.batch_sequences * options_.sequence_length - batch.global_padding;
   metrics.expert_tokens.assign(static_cast<std::size_t>(model.moe_layer_count() * model.experts), 0);
   metrics.left_out = LeftOut::kNoTarget;
   metrics.finding =

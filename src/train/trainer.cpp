@@ -15,12 +15,13 @@ namespace sluice {
 namespace {
 
 bool takes_experts_in_turn(const TrainerOptions& options, const ShardPlan& plan) {
-  return options.optimizer.mode.gradients != GradientMode::kFloat32 &&
-         finishes_experts_in_turn(plan.dims(), options.batch_sequences, options.micro_batch_sequences);
+  return options.optimizer.gradients != GradientMode::kFloat32 &&
+         finishes_experts_in_turn(plan.dims(), options.train.batch_sequences,
+                                  options.train.micro_batch_sequences);
 }
 
-bool clips_globally(const OptimizerOptions& options) {
-  return options.mode.clip == ClipRule::kGlobal && options.max_grad_norm > 0;
+bool clips_globally(const OptimizerSettings& settings) {
+  return settings.clip == ClipRule::kGlobal && settings.max_grad_norm > 0;
 }
 
 }  // namespace
@@ -35,17 +36,17 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       timer_(binder_.timer()),
       dropout_{options.adapter_dropout, options.adapter_seed},
       decoder_(model, binder_.views(), options.sequence_length, &dropout_),
-      store_(weights.plan(), stages_, weights.rank(), options.optimizer.mode.gradients,
+      store_(weights.plan(), stages_, weights.rank(), options.optimizer.gradients,
              takes_experts_in_turn(options, weights.plan())),
       optimizer_(binder_.mesh(), manifest, weights, options.optimizer),
-      sink_(make_gradient_sink(options.optimizer.mode.gradients, {comm, manifest, store_, optimizer_, timer_,
-                                                                  clips_globally(options.optimizer)})),
+      sink_(make_gradient_sink(options.optimizer.gradients, {comm, manifest, store_, optimizer_, timer_,
+                                                             clips_globally(options.optimizer)})),
       reducer_(binder_.mesh(), stages_, binder_.views(), store_,
                [this](const GradientPart& sums) { sink_->take(sums); }),
       lowest_layer_(stages_.lowest_trained_layer(weights.plan())),
-      layers_(decoder_, options.recompute, lowest_layer_, binder_.exchange()),
+      layers_(decoder_, options.train.recompute, lowest_layer_, binder_.exchange()),
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
-  SLUICE_ASSERT(weights.paged() == nullptr || options.optimizer.mode.gradients == GradientMode::kRelease,
+  SLUICE_ASSERT(weights.paged() == nullptr || options.optimizer.gradients == GradientMode::kRelease,
                 "state on a disk needs released gradients");
 }
 
@@ -67,8 +68,8 @@ void Trainer::require_finite_weights() {
 std::vector<TrainedMicroBatch> Trainer::split(const Batch& batch) const {
   std::vector<TrainedMicroBatch> out;
   std::int64_t token =
-      equal_part_begin(options_.batch_sequences, comm_.size(), comm_.rank()) * options_.sequence_length;
-  for (MicroBatch& micro_batch : split_batch(batch, options_.micro_batch_sequences)) {
+      equal_part_begin(options_.train.batch_sequences, comm_.size(), comm_.rank()) * options_.sequence_length;
+  for (MicroBatch& micro_batch : split_batch(batch, options_.train.micro_batch_sequences)) {
     const std::int64_t tokens = micro_batch.inputs.numel();
     out.push_back(
         {std::move(micro_batch), token, std::vector<LayerActivations>(decoder_.config().layers.size())});

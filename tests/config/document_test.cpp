@@ -259,6 +259,25 @@ TEST(Document, help_and_markdown_list_every_key) {
   }
 }
 
+TEST(Document, keys_that_a_resumed_training_must_keep_say_so) {
+  const std::string markdown = schema_markdown();
+  for (const Field& field : all_fields())
+    EXPECT_EQ(markdown.find(field.help + "; a resumed training must keep it |") != std::string::npos,
+              field.rules.is_fixed)
+        << field.name();
+}
+
+TEST(Document, rules_are_found_by_every_name_of_a_key) {
+  EXPECT_TRUE(rules_of("data.sequence_length").is_fixed);
+  EXPECT_TRUE(rules_of("data.source.weight").is_fixed);
+  EXPECT_FALSE(rules_of("data.source.tokens").is_fixed);
+  EXPECT_TRUE(rules_of("generate.positions").changes_answers);
+  EXPECT_FALSE(rules_of("generate.pass_tokens").changes_answers);
+  EXPECT_FALSE(rules_of("data.unknown").is_fixed);
+  EXPECT_EQ(find_key("data.unknown"), nullptr);
+  EXPECT_EQ(find_key("guard.most_left_out")->key, "max_skipped_steps");
+}
+
 TEST(Document, a_list_of_tables_is_one_entry_for_each_of_its_keys) {
   const JobConfig config = parse_job_config(kOther, "job.toml");
   std::vector<ConfigEntry> entries;

@@ -70,7 +70,8 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_a_whole_pass_however_the_tokens
     test::LoadedModel model(comm, fixture(GetParam()), expert_parallel);
     const ModelDescription& description = model.description;
     Trainer trainer(comm, description.config, description.manifest, model.weights,
-                    {.sequence_length = kLength, .batch_sequences = 1, .micro_batch_sequences = 1});
+                    {.sequence_length = kLength,
+                     .train = {.batch_sequences = 1, .micro_batch_sequences = 1, .aux_loss_coefficient = 0}});
     Batch batch{comm.rank() == 0 ? 1 : 0, kLength};
     if (comm.rank() == 0) batch.ids.assign(reference.tokens.begin(), reference.tokens.begin() + kLength + 1);
     const at::Tensor whole = trainer.first_logits(batch);

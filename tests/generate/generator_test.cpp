@@ -49,8 +49,8 @@ TEST_P(GreedyText, is_that_of_transformers) {
     for (std::int64_t known = 0; known < reference.count();) {
       std::vector<std::int64_t> prompt(reference.tokens.begin(),
                                        reference.tokens.begin() + test::kPrompt + known);
-      const Answers found =
-          model.answers({{0, prompt}}, {.max_tokens = reference.count() - known, .pass_tokens = 64});
+      const Answers found = model.answers(
+          {{0, prompt}}, {.settings = {.max_tokens = reference.count() - known, .prefill_tokens = 64}});
       std::int64_t differs = reference.count();  // where, on rank 0
       if (model.comm.rank() == 0) {
         const std::vector<std::int64_t>& tokens = found.at(0).tokens;
@@ -84,7 +84,8 @@ std::vector<GenerationRequest> some_prompts() {
 TEST(Generator, an_answer_is_the_same_in_any_company) {
   for (const double temperature : {0.0, 0.9}) {
     const GenerationOptions options{
-        .sampler = {.temperature = temperature, .top_k = 50, .seed = 3}, .max_tokens = 20, .pass_tokens = 16};
+        .settings = {
+            .max_tokens = 20, .prefill_tokens = 16, .temperature = temperature, .top_k = 50, .seed = 3}};
     Model together("qwen3_5-moe-tiny", 2, 60), alone("qwen3_5-moe-tiny", 1, 60);
     const Answers found = together.answers(some_prompts(), options);
     for (std::size_t i = 0; i < some_prompts().size(); ++i) {
@@ -99,13 +100,13 @@ TEST(Generator, an_answer_is_the_same_in_any_company) {
 TEST(Generator, answers_end_where_they_must) {
   Model model("qwen3-tiny-tied", 2, 20);
   const std::vector<GenerationRequest> prompts{{0, {1, 2, 3}}, {1, {4, 5}}};
-  const Answers whole = model.answers(prompts, {.max_tokens = 10});
+  const Answers whole = model.answers(prompts, {.settings = {.max_tokens = 10}});
   std::int64_t end = model.comm.rank() == 0 ? whole.at(0).tokens[4] : 0;
   model.comm.broadcast(&end, sizeof end, 0).wait();
-  const Answers ended = model.answers(prompts, {.max_tokens = 10, .end_tokens = {end}});
-  const Answers stopped = model.answers(prompts, {.max_tokens = 10},
+  const Answers ended = model.answers(prompts, {.settings = {.max_tokens = 10}, .end_tokens = {end}});
+  const Answers stopped = model.answers(prompts, {.settings = {.max_tokens = 10}},
                                         [](std::size_t request, std::int64_t) { return request == 1; });
-  const Answers full = model.answers(prompts, {.max_tokens = 100});
+  const Answers full = model.answers(prompts, {.settings = {.max_tokens = 100}});
   if (model.comm.rank() != 0) return;
   const std::vector<std::int64_t>& tokens = whole.at(0).tokens;
   EXPECT_EQ(ended.at(0).tokens, std::vector<std::int64_t>(tokens.begin(), std::ranges::find(tokens, end)));
@@ -124,7 +125,8 @@ struct Turn {
 };
 
 Turn take_turn(Model& model, const std::vector<std::int64_t>& prompt, bool continues) {
-  const GenerationOptions options{.max_tokens = 6, .pass_tokens = 4, .continues_sequences = continues};
+  const GenerationOptions options{.settings = {.max_tokens = 6, .prefill_tokens = 4},
+                                  .continues_sequences = continues};
   const std::vector<GenerationRequest> requests{{0, prompt}};
   Turn turn;
   generate(
@@ -166,7 +168,8 @@ TEST(Generator, ends_on_all_ranks_when_one_is_asked_to) {
   std::size_t answered = 0;
   std::int64_t passes = 0;
   const bool is_done = generate(
-      model.forward, some_prompts(), {.max_tokens = 5}, {}, [&](const Generation&) { ++answered; },
+      model.forward, some_prompts(), {.settings = {.max_tokens = 5}}, {},
+      [&](const Generation&) { ++answered; },
       [&] { return ++passes == 3 && model.comm.rank() == model.comm.size() - 1; });
   EXPECT_FALSE(is_done);
   EXPECT_EQ(passes, 3);

@@ -87,7 +87,7 @@ TEST_F(SamplerReference, the_penalty_changes_what_it_changes_in_transformers) {
 TEST(TokenSampler, draws_tokens_as_often_as_they_are_probable) {
   const Row logits{0.5F, 2.0F, -1.0F, 0.0F, 1.0F, 1.5F, -3.0F, 0.7F};
   constexpr std::int64_t kDraws = 100'000;
-  const SamplerOptions options{.temperature = 0.8, .top_k = 7, .seed = 5};
+  const GenerateSettings options{.temperature = 0.8, .top_k = 7, .seed = 5};
   std::vector<std::int64_t> counts(logits.size(), 0);
   for (std::int64_t draw = 0; draw < kDraws; ++draw) {
     Row row = logits;
@@ -110,7 +110,7 @@ TEST(TokenSampler, draws_tokens_as_often_as_they_are_probable) {
 }
 
 TEST(TokenSampler, a_draw_depends_on_seed_prompt_and_position_alone) {
-  const auto draw = [](std::uint64_t seed, std::int64_t number, std::int64_t position) {
+  const auto draw = [](std::int64_t seed, std::int64_t number, std::int64_t position) {
     Row logits(1000, 0.0F);
     return TokenSampler({.temperature = 1, .seed = seed}, number).next(logits, {}, position);
   };

@@ -40,7 +40,7 @@ ALLOWED = {
     "report": ["metrics", "io", "base"],
     "checkpoint": BELOW_TRAIN,
     "train": ["checkpoint", *BELOW_TRAIN],
-    "generate": ["train", "decoder", "plan", "model", "shard", "manifest", "ops", "comm", "base"],
+    "generate": ["train", "decoder", "plan", "model", "shard", "manifest", "ops", "comm", "config", "base"],
     "job": ["train", "checkpoint", "report", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
     "jobs": ["job", "generate", "train", "checkpoint", *BELOW_TRAIN],
 }

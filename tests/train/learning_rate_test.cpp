@@ -11,7 +11,7 @@ constexpr double kBase = 2e-3;
 
 LearningRateSchedule schedule_of(ScheduleKind kind, std::int64_t warmup_steps, double final_factor,
                                  std::int64_t steps = 101) {
-  return {kind, kBase, steps, warmup_steps, final_factor};
+  return {{kind, warmup_steps, final_factor}, kBase, steps};
 }
 
 TEST(LearningRate, rises_linearly_over_the_warm_up_and_reaches_the_base_at_its_last_step) {

@@ -28,6 +28,12 @@ std::vector<OptimizerMode> all_modes() {
   return modes;
 }
 
+OptimizerSettings settings_of(const OptimizerMode& mode) {
+  OptimizerSettings settings{.weight_decay = 0.1, .max_grad_norm = 0.5, .seed = 3};
+  settings.set_mode(mode);
+  return settings;
+}
+
 /// Weights and gradients on the ranks of a communicator, the same numbers for any number of them.
 class Updates {
  public:
@@ -38,8 +44,7 @@ class Updates {
         mesh_(comm, plan_.dims()),
         weights_(plan_, comm.rank(), dtype, "weights"),
         gradients_(plan_, comm.rank(), DType::kFloat32, "gradients"),
-        optimizer_(mesh_, manifest_, drawn(weights_, 7),
-                   {.mode = mode, .weight_decay = 0.1, .max_grad_norm = 0.5, .seed = 3}) {}
+        optimizer_(mesh_, manifest_, drawn(weights_, 7), settings_of(mode)) {}
 
   /// `in_turn`: one expert after the other, of units that this rank owns alone.
   void step(std::uint64_t number, bool in_turn = false) {

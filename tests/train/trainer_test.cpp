@@ -32,18 +32,18 @@ constexpr double kRate = 1e-2;
 
 TrainerOptions small_job(std::int64_t batch_sequences, Recompute recompute = Recompute::kLayer) {
   return {.sequence_length = kSequenceLength,
-          .batch_sequences = batch_sequences,
-          .micro_batch_sequences = 2,
-          .recompute = recompute,
-          .aux_loss_coefficient = 0.1,
-          .router_z_loss = 0.05,
+          .train = {.batch_sequences = batch_sequences,
+                    .micro_batch_sequences = 2,
+                    .recompute = recompute,
+                    .aux_loss_coefficient = 0.1,
+                    .router_z_loss = 0.05},
           // Updates that depend smoothly on gradients: rounding stays rounding.
           .optimizer = {.betas = {0.9, 0.95}, .eps = 0.1, .weight_decay = 0.1, .max_grad_norm = 1}};
 }
 
 /// A rank's part of a batch that is the same for any number of ranks.
 Batch share_of_batch(const TrainerOptions& job, const Communicator& comm, std::int64_t step) {
-  Batch batch{job.batch_sequences, kSequenceLength};
+  Batch batch{job.train.batch_sequences, kSequenceLength};
   for (std::int64_t i = 0; i < batch.sequences * (kSequenceLength + 1); ++i)
     batch.ids.push_back((i * i + 5 * i + 11 * step) % 29);
   batch.global_targets = count_targets(batch);
@@ -95,8 +95,8 @@ class Training {
     return weights_;
   }
   void page_to(const ParameterManifest& manifest, const std::filesystem::path& directory) {
-    const OptimizerBytes state(manifest, plan_, job_.optimizer.mode, DType::kFloat32);
-    const Workload work{.dtype = DType::kFloat32, .optimizer = job_.optimizer.mode};
+    const OptimizerBytes state(manifest, plan_, job_.optimizer.mode(), DType::kFloat32);
+    const Workload work{.dtype = DType::kFloat32, .optimizer = job_.optimizer.mode()};
     const OffloadPlan plan = plan_offload(plan_, state.of_units(comm_.rank()), comm_.rank(), work,
                                           std::numeric_limits<std::int64_t>::max());
     weights_.page_to(plan, directory, /*limit_seconds=*/60);
@@ -180,7 +180,7 @@ TEST(Trainer, more_ranks_than_experts_leave_some_without) {
 
 TEST(Trainer, the_same_with_so_many_tokens_that_experts_begin_with_those_of_their_rank) {
   TrainerOptions job = small_job(test::test_world().size() * 60);
-  job.micro_batch_sequences = 60;
+  job.train.micro_batch_sequences = 60;
   expect_same_for_any_rank_count({{"num_experts", 4}, {"num_experts_per_tok", 4}}, job);
 }
 
@@ -211,7 +211,7 @@ TEST(Trainer, what_is_kept_gives_what_is_recomputed) {
 
 /// A batch whose targets at positions of one parity alone are learnt.
 Batch half_masked(const TrainerOptions& job, std::int64_t parity) {
-  Batch batch{job.batch_sequences, kSequenceLength};
+  Batch batch{job.train.batch_sequences, kSequenceLength};
   for (std::int64_t i = 0; i < batch.sequences * (kSequenceLength + 1); ++i) {
     batch.ids.push_back((i * i + 5 * i) % 29);
     batch.marks.push_back(i % 2 == parity ? TokenMark::kInside : TokenMark::kMasked);
@@ -253,11 +253,11 @@ TEST(Trainer, the_gradient_of_the_z_loss_is_what_it_changes_by) {
   // With all experts chosen nothing jumps.
   const test::SmallModel model({{"num_experts", 4}, {"num_experts_per_tok", 4}});
   TrainerOptions job = small_job(5);
-  job.aux_loss_coefficient = job.router_z_loss = 0;
+  job.train.aux_loss_coefficient = job.train.router_z_loss = 0;
   const Batch batch = half_masked(job, 0);
   Training without(test::test_world(), model, job);
   EXPECT_EQ(without.gradients_of(batch).z_loss, 0);
-  job.router_z_loss = 2;
+  job.train.router_z_loss = 2;
   Training with(test::test_world(), model, job);
   with.gradients_of(batch);
   const double expected = (along(with.gradients()) - along(without.gradients())) / 2;
@@ -329,7 +329,7 @@ void expect_documents_alone(const nlohmann::json& changes, Recompute recompute) 
   constexpr std::int64_t kRow = 79;
   const Batch packed = packed_rows(lengths, kRow);
   TrainerOptions job = small_job(2, recompute);
-  job.aux_loss_coefficient = job.router_z_loss = 0;
+  job.train.aux_loss_coefficient = job.train.router_z_loss = 0;
   job.sequence_length = kRow;
   Training together(test::test_world(), model, job);
   const StepMetrics found = together.gradients_of(packed);
@@ -385,11 +385,11 @@ void expect_padding_counts_nowhere(const nlohmann::json& changes) {
   Training alone(test::test_world(), model, job);
   const StepMetrics expected = alone.gradients_of(padded_rows({{23}, {12}, {5}}, 40));
   EXPECT_EQ(expected.tokens, 40);
-  job.batch_sequences = 2;
+  job.train.batch_sequences = 2;
   Training two(test::test_world(), model, job);
   expect_same_metrics(two.gradients_of(padded_rows({{23, 5}, {12}}, 40)), expected);
   expect_same_elements(two.gradients(), alone.gradients(), 1e-5F);
-  job.batch_sequences = 1;
+  job.train.batch_sequences = 1;
   Training full(test::test_world(), model, job);
   expect_same_metrics(full.gradients_of(padded_rows({{23, 12, 5}}, 40)), expected);
   expect_same_elements(full.gradients(), alone.gradients(), 1e-5F);
@@ -403,7 +403,7 @@ TEST(Trainer, padding_counts_neither_in_losses_nor_in_gradients_nor_among_the_ex
 TEST(Trainer, masked_targets_count_neither_in_the_loss_nor_in_its_mean) {
   const test::SmallModel model;
   TrainerOptions job = small_job(2, Recompute::kLayer);
-  job.aux_loss_coefficient = job.router_z_loss = 0;
+  job.train.aux_loss_coefficient = job.train.router_z_loss = 0;
   Batch whole = half_masked(job, 0);
   whole.marks.clear();
   whole.global_targets = count_targets(whole);
@@ -427,7 +427,7 @@ TEST(Trainer, a_batch_without_any_target_leaves_weights_and_state_as_they_are) {
   const test::SmallModel model;
   for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease}) {
     TrainerOptions job = small_job(2, Recompute::kLayer);
-    job.optimizer.mode.gradients = gradients;
+    job.optimizer.gradients = gradients;
     Batch empty = half_masked(job, 0);
     std::ranges::fill(empty.marks, TokenMark::kMasked);
     empty.global_targets = count_targets(empty);
@@ -464,7 +464,7 @@ TEST(Trainer, broken_weights_are_found_by_all_ranks_where_some_have_a_disk) {
   const bool is_last = comm.rank() == comm.size() - 1;
   const test::SmallModel model;
   TrainerOptions job = small_job(5);
-  job.optimizer.mode.gradients = GradientMode::kRelease;
+  job.optimizer.gradients = GradientMode::kRelease;
   const test::TemporaryDirectory directory;
   Training training(comm, model, job, 1, directory.path(), /*has_disk=*/!is_last);
   const int last_unit = static_cast<int>(model.layouts.units.size()) - 1;
@@ -491,7 +491,7 @@ void expect_trains_as_with_kept_gradients(const nlohmann::json& changes, Trainer
   SCOPED_TRACE(testing::Message() << name_of(gradients) << ", groups of " << expert_parallel);
   const test::SmallModel model(changes);
   Training kept(test::test_world(), model, job, expert_parallel);
-  job.optimizer.mode.gradients = gradients;
+  job.optimizer.gradients = gradients;
   Training other(test::test_world(), model, job, expert_parallel);
   const float tolerance = gradients == GradientMode::kRelease ? 1e-6F : 1e-3F;
   for (std::int64_t step = 0; step < 3; ++step) {
@@ -512,7 +512,7 @@ TEST(Trainer, gradients_that_are_released_or_rounded_train_as_those_that_are_kep
       for (const int expert_parallel : {1, ranks})
         for (const GradientMode gradients : {GradientMode::kBFloat16, GradientMode::kRelease}) {
           TrainerOptions job = small_job(sequences);
-          job.optimizer.mode.clip = clip;
+          job.optimizer.clip = clip;
           job.optimizer.max_grad_norm = 0.05;
           expect_trains_as_with_kept_gradients(nlohmann::json::object(), job, gradients, expert_parallel);
           expect_trains_as_with_kept_gradients(tied, job, gradients, expert_parallel);
@@ -527,7 +527,8 @@ TEST(Trainer, a_second_backward_pass_finds_the_same_whatever_was_kept_for_it) {
 
 TEST(Trainer, a_gradient_that_is_not_finite_is_never_applied_where_it_is_released) {
   TrainerOptions job = small_job(4);
-  job.optimizer.mode = {.gradients = GradientMode::kRelease, .clip = ClipRule::kUnit};
+  job.optimizer.gradients = GradientMode::kRelease;
+  job.optimizer.clip = ClipRule::kUnit;
   const test::SmallModel model;
   Training training(test::test_world(), model, job);
   const std::size_t bytes = static_cast<std::size_t>(training.weights().bytes());
@@ -577,7 +578,7 @@ TEST(Trainer, leaves_out_the_update_of_a_step_whose_gradient_is_not_finite_on_on
     for (const int expert_parallel : {1, comm.size()}) {
       SCOPED_TRACE(testing::Message() << name_of(gradients) << ", groups of " << expert_parallel);
       TrainerOptions job = small_job(5);
-      job.optimizer.mode.gradients = gradients;
+      job.optimizer.gradients = gradients;
       job.on_nonfinite = OnNonFinite::kSkip;
       Training training(comm, model, job, expert_parallel);
       const std::vector<std::byte> before = bytes_of(training.weights());
@@ -609,7 +610,8 @@ TEST(Trainer, updates_nothing_behind_a_gradient_that_is_not_finite_where_units_a
   const test::SmallModel model;
   for (const int expert_parallel : {1, comm.size()}) {
     TrainerOptions job = small_job(5);
-    job.optimizer.mode = {.gradients = GradientMode::kRelease, .clip = ClipRule::kUnit};
+    job.optimizer.gradients = GradientMode::kRelease;
+    job.optimizer.clip = ClipRule::kUnit;
     job.on_nonfinite = OnNonFinite::kSkip;
     Training training(comm, model, job, expert_parallel);
     const std::vector<std::byte> before = bytes_of(training.weights());
@@ -633,8 +635,8 @@ TEST(Trainer, leaves_out_the_update_of_a_step_whose_loss_is_too_large_in_every_m
   for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease})
     for (const ClipRule clip : {ClipRule::kGlobal, ClipRule::kUnit}) {
       TrainerOptions job = small_job(5);
-      job.optimizer.mode.gradients = gradients;
-      job.optimizer.mode.clip = clip;
+      job.optimizer.gradients = gradients;
+      job.optimizer.clip = clip;
       Training training(test::test_world(), model, job);
       const std::vector<std::byte> before = bytes_of(training.weights());
       const StepMetrics spike = training.step(0, /*largest_loss=*/0.5);
@@ -648,7 +650,7 @@ TEST(Trainer, leaves_out_the_update_of_a_step_whose_loss_is_too_large_in_every_m
 TEST(Trainer, goes_on_from_a_disk_after_an_update_was_left_out_as_from_memory) {
   const test::SmallModel model(nlohmann::json{{"num_hidden_layers", 4}, {"mlp_only_layers", {1}}});
   TrainerOptions job = small_job(5);
-  job.optimizer.mode.gradients = GradientMode::kRelease;
+  job.optimizer.gradients = GradientMode::kRelease;
   Training in_memory(test::test_world(), model, job);
   const test::TemporaryDirectory directory;
   Training on_disk(test::test_world(), model, job, 1, directory.path());
@@ -661,7 +663,7 @@ TEST(Trainer, goes_on_from_a_disk_after_an_update_was_left_out_as_from_memory) {
 }
 
 void expect_trains_from_a_disk_as_from_memory(const TrainerOptions& job, int expert_parallel) {
-  SCOPED_TRACE(testing::Message() << name_of(job.optimizer.mode.kind) << ", groups of " << expert_parallel);
+  SCOPED_TRACE(testing::Message() << name_of(job.optimizer.kind) << ", groups of " << expert_parallel);
   const test::SmallModel model(nlohmann::json{{"num_hidden_layers", 4}, {"mlp_only_layers", {1}}});
   Training in_memory(test::test_world(), model, job, expert_parallel);
   const test::TemporaryDirectory directory;
@@ -689,7 +691,7 @@ TEST(Trainer, what_lies_on_a_disk_is_trained_bit_for_bit_as_in_memory) {
     for (const std::int64_t sequences : {std::int64_t{1}, std::int64_t{3} * ranks + 1})
       for (const int expert_parallel : {1, ranks}) {
         TrainerOptions job = small_job(sequences);
-        job.optimizer.mode = mode;
+        job.optimizer.set_mode(mode);
         job.optimizer.max_grad_norm = 0.05;
         expect_trains_from_a_disk_as_from_memory(job, expert_parallel);
       }

@@ -3,6 +3,7 @@
 #include "checkpoint/step_source.hpp"
 #include "config/domain.hpp"
 #include "config/job_copy.hpp"
+#include "config/schema.hpp"
 #include "corpus/source/source_file.hpp"
 #include "io/path.hpp"
 #include "job/answers/model_text.hpp"
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -170,27 +172,33 @@ int generate_command(const GenerateArguments& arguments) {
   return run_attempt(prepare(arguments), signals);
 }
 
+/// Help of an option that sets a key of a job file: the key's own, with its values and its default.
+std::string help_of_key(const std::string& name) {
+  const KeyInfo& key = *find_key(name);
+  std::string help = fmt::format("{} ({}; default {})", key.help, key.expected, key.initial);
+  help.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(help.front())));
+  return help;
+}
+
 /// How tokens are chosen, and with what numbers.
 void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
   add_texts(command, "--stop", arguments.stops, "Text that ends an answer; may be repeated");
-  const auto setting = [&](const char* option, const std::string& key, const char* help) {
+  const auto setting = [&](const char* option, const std::string& key) {
     command.add_option_function<std::string>(
         option,
         [&arguments, key](const std::string& value) { arguments.settings.push_back(key + "=" + value); },
-        help);
+        help_of_key(key));
   };
-  setting("--max-tokens", "generate.max_tokens", "Tokens of an answer, at most");
-  setting("--temperature", "generate.temperature",
-          "0, unless it is given: the most probable token each time");
-  setting("--top-k", "generate.top_k", "Draw from the k most probable tokens");
-  setting("--top-p", "generate.top_p", "Draw from those that together are as probable as this");
-  setting("--min-p", "generate.min_p", "Draw from those this times as probable as the first");
-  setting("--repetition-penalty", "generate.repetition_penalty", "Of tokens that are there already");
-  setting("--seed", "generate.seed", "Of the draws");
-  setting("--dtype", "model.dtype", "bfloat16 or float32");
-  setting("--adapter", "model.adapter",
-          "Adapter of the model: a directory that PEFT saved, a run that trained one, or a saved step");
-  setting("--step", "model.step", "Saved step of a run: newest, best (lowest held-out loss) or a number");
+  setting("--max-tokens", "generate.max_tokens");
+  setting("--temperature", "generate.temperature");
+  setting("--top-k", "generate.top_k");
+  setting("--top-p", "generate.top_p");
+  setting("--min-p", "generate.min_p");
+  setting("--repetition-penalty", "generate.repetition_penalty");
+  setting("--seed", "generate.seed");
+  setting("--dtype", "model.dtype");
+  setting("--adapter", "model.adapter");
+  setting("--step", "model.step");
   command.add_flag_callback(
       "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
       "Go on behind the model's end-of-text token");

@@ -22,9 +22,7 @@ struct FrozenForm {
 JobConfig with_mode(JobConfig config, const OptimizerMode& mode, const FrozenForm& form) {
   config.model.frozen_format = form.format;
   config.memory.offload = form.offload;
-  config.optimizer.state = mode.state;
-  config.optimizer.master = mode.master;
-  config.optimizer.gradients = mode.gradients;
+  config.optimizer.set_mode(mode);
   return config;
 }
 

@@ -3,7 +3,6 @@
 
 #include "config/job_config.hpp"
 #include "model/architecture.hpp"
-#include "train/guard/step_guard.hpp"
 #include "train/learning_rate.hpp"
 #include "train/trainer_options.hpp"
 
@@ -14,8 +13,5 @@ namespace sluice {
 
 /// Learning-rate schedule of the tables [schedule], [train] and [optimizer].
 [[nodiscard]] LearningRateSchedule learning_rate_schedule(const JobConfig& config);
-
-/// Guard options of the table [guard].
-[[nodiscard]] StepGuardOptions step_guard_options(const JobConfig& config);
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include "checkpoint/step_source.hpp"
 #include "comm/run_together.hpp"
 #include "config/job_copy.hpp"
+#include "config/schema.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "manifest/adapter_targets.hpp"
@@ -11,41 +12,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Keys that decide what saved numbers mean, and which tokens come next.
-constexpr std::array<std::string_view, 18> kFixedKeys{"model.dtype",
-                                                      "data.sequence_length",
-                                                      "data.seed",
-                                                      "data.order",
-                                                      "data.separator_token",
-                                                      "data.pack",
-                                                      "data.pack_window",
-                                                      "data.long_documents",
-                                                      "data.source.weight",
-                                                      "train.batch_sequences",
-                                                      "train.freeze",
-                                                      "lora.rank",
-                                                      "lora.alpha",
-                                                      "lora.targets",
-                                                      "lora.rslora",
-                                                      "optimizer.kind",
-                                                      "optimizer.state",
-                                                      "optimizer.master"};
-
-/// Keys that optimizer.fit = "auto" chooses.
-constexpr std::array<std::string_view, 3> kChosenKeys{"optimizer.state", "optimizer.master",
-                                                      "optimizer.gradients"};
-
-bool is_in(std::span<const std::string_view> keys, std::string_view key) {
-  return std::ranges::find(keys, key) != keys.end();
-}
 
 void require_same_training(const FoundStep& found, const JobConfig& config) {
   std::vector<std::string> refused;
@@ -119,9 +90,10 @@ std::vector<ChangedKey> changed_keys(std::span<const ConfigEntry> before, const 
   for (const ConfigEntry& entry : canonical_entries(now)) {
     const auto was = std::ranges::find(before, entry.key, &ConfigEntry::key);
     if (was == before.end() || was->value == entry.value || entry.key == "optimizer.fit") continue;
-    if (now.optimizer.fit == OptimizerFit::kAuto && is_in(kChosenKeys, entry.key)) continue;
-    changes.push_back({entry.key, was->value, entry.value,
-                       !is_in(kFixedKeys, entry.key) || is_renamed_target(*was, entry)});
+    const KeyRules rules = rules_of(entry.key);
+    if (now.optimizer.fit == OptimizerFit::kAuto && rules.is_chosen_by_fit) continue;
+    changes.push_back(
+        {entry.key, was->value, entry.value, !rules.is_fixed || is_renamed_target(*was, entry)});
   }
   return changes;
 }
@@ -173,11 +145,9 @@ bool is_job_of_run(const JobConfig& config) {
 JobConfig with_saved_mode(JobConfig config, const std::optional<FoundStep>& found) {
   if (!found || config.optimizer.fit != OptimizerFit::kAuto) return config;
   std::vector<std::string> overrides{"optimizer.fit=\"as_written\""};
-  for (const std::string_view key : kChosenKeys)
-    overrides.push_back(fmt::format("{}={}", key, found->step.key(key)));
-  // Chosen too, and no number depends on it: steps of earlier versions do not have it.
   for (const ConfigEntry& entry : found->step.job)
-    if (entry.key == "model.frozen_format" || (entry.key == "memory.offload" && entry.value == "\"source\""))
+    if (rules_of(entry.key).is_chosen_by_fit ||
+        (entry.key == "memory.offload" && entry.value == "\"source\""))
       overrides.push_back(fmt::format("{}={}", entry.key, entry.value));
   return parse_job_config(to_toml(config), found->path.string(), overrides);
 }

@@ -9,15 +9,15 @@ namespace sluice {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-StepGuard::StepGuard(const StepGuardOptions& options)
-    : options_(options), losses_(static_cast<std::size_t>(options.window)) {}
+StepGuard::StepGuard(const GuardSettings& settings)
+    : settings_(settings), losses_(static_cast<std::size_t>(settings.spike_window)) {}
 
 double StepGuard::spike_limit() const {
-  return losses_.is_full() ? options_.spike_factor * losses_.value() : kNoLimit;
+  return losses_.is_full() ? settings_.spike_factor * losses_.value() : kNoLimit;
 }
 
 double StepGuard::largest_loss() const {
-  return options_.on_spike == OnSpike::kWarn ? kNoLimit : spike_limit();
+  return settings_.on_spike == OnSpike::kWarn ? kNoLimit : spike_limit();
 }
 
 void StepGuard::add_update(double loss) {
@@ -27,12 +27,12 @@ void StepGuard::add_update(double loss) {
 
 void StepGuard::add_left_out(std::int64_t step, const std::string& reason) {
   ++left_out_;
-  if (++in_a_row_ <= options_.max_skipped_steps) return;
+  if (++in_a_row_ <= settings_.max_skipped_steps) return;
   fail(ExitCode::kNumerics,
        "step {}: {}. guard.max_skipped_steps = {}: so many updates in a row were skipped before "
        "this one, and skipping more will not help. Likely causes: too high a learning rate, or "
        "broken data",
-       step, reason, options_.max_skipped_steps);
+       step, reason, settings_.max_skipped_steps);
 }
 
 }  // namespace sluice

@@ -1,7 +1,7 @@
 // Guard of the steps: which losses are spikes, and how many updates may be skipped.
 #pragma once
 
-#include "config/choices.hpp"
+#include "config/job_config.hpp"
 #include "train/guard/recent_median.hpp"
 
 #include <cstdint>
@@ -9,19 +9,12 @@
 
 namespace sluice {
 
-struct StepGuardOptions {
-  OnSpike on_spike = OnSpike::kWarn;
-  double spike_factor = 3;
-  std::int64_t window = 32;
-  std::int64_t max_skipped_steps = 10;
-};
-
 /// Knows the losses of the steps so far, which are the same on every rank, and so decides alike on every
-/// rank. A loss is a spike if it is above `spike_factor` times the median of the last `window` losses of
-/// steps whose update was made; before so many there is none.
+/// rank. A loss is a spike if it is above guard.spike_factor times the median of the last guard.spike_window
+/// losses of steps whose update was made; before so many there is none.
 class StepGuard {
  public:
-  explicit StepGuard(const StepGuardOptions& options);
+  explicit StepGuard(const GuardSettings& settings);
 
   /// The largest loss that is no spike; infinity while there is no median.
   [[nodiscard]] double spike_limit() const;
@@ -38,7 +31,7 @@ class StepGuard {
   [[nodiscard]] std::int64_t left_out() const { return left_out_; }
 
  private:
-  StepGuardOptions options_;
+  GuardSettings settings_;
   RecentMedian losses_;
   std::int64_t left_out_ = 0;
   std::int64_t in_a_row_ = 0;

@@ -10,7 +10,7 @@ namespace sluice {
 namespace {
 
 StepGuard guard_after(OnSpike on_spike, std::initializer_list<double> losses) {
-  StepGuard guard({.on_spike = on_spike, .spike_factor = 3, .window = 4, .max_skipped_steps = 2});
+  StepGuard guard({.on_spike = on_spike, .spike_factor = 3, .spike_window = 4, .max_skipped_steps = 2});
   for (const double loss : losses) guard.add_update(loss);
   return guard;
 }
