@@ -99,6 +99,12 @@ enum class ExportAtEnd : std::uint8_t {
   kBest,  ///< the weights of the checkpoint with the lowest held-out loss
 };
 
+/// Form of exported weights.
+enum class ExportFormat : std::uint8_t {
+  kPlain,   ///< numbers: quantised weights of the source as bfloat16
+  kSource,  ///< as the source has them: its bytes, and FP8 of FP8 weights that the job changes
+};
+
 enum class ExportExperts : std::uint8_t { kSource, kPerExpert, kFused };
 enum class ExportAdapters : std::uint8_t { kKeep, kMerge };
 

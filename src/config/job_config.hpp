@@ -195,6 +195,7 @@ struct ExportSettings {
   std::filesystem::path path;
   ExportAtEnd at_end = ExportAtEnd::kNo;
   std::int64_t max_shard_bytes = 5'000'000'000;
+  ExportFormat format = ExportFormat::kPlain;
   ExportExperts experts = ExportExperts::kSource;
   ExportAdapters adapters = ExportAdapters::kKeep;
 

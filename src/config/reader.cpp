@@ -308,6 +308,11 @@ void JobReader::expect_export_settings() {
                      by_kind                                  ? "job.kind is \"export\""
                      : c.export_.at_end == ExportAtEnd::kBest ? "export.at_end is \"best\""
                                                               : "export.at_end is true"));
+  const bool is_as_source = c.export_.format == ExportFormat::kSource;
+  expect(!is_as_source || c.model.init == ModelInit::kCheckpoint, {"export.format", "model.init"},
+         "found \"source\", expected \"plain\", because model.init = \"random\" reads no weights");
+  expect(!is_as_source || c.export_.experts == ExportExperts::kSource, {"export.experts", "export.format"},
+         "found another layout, expected \"source\", because export.format is \"source\"");
   expect(!is_same_place(path, c.model.path), {"export.path", "model.path"},
          "found the directory of model.path, expected another");
   expect(!is_same_place(path, c.job.output), {"export.path", "job.output"},

@@ -439,6 +439,12 @@ Table export_table() {
            "held-out loss, for which a checkpoint is saved whenever an evaluation finds a lower one")
       .key("max_shard_size", &ExportSettings::max_shard_bytes, Bytes{64 * kKiB, kPiB},
            "size of one safetensors file, at most", "bytes")
+      .key(
+          "format", &ExportSettings::format,
+          Choice<ExportFormat>{{{"plain", ExportFormat::kPlain}, {"source", ExportFormat::kSource}}},
+          "form of the weights: plain, quantised ones as the bfloat16 numbers that they stand for; source, the "
+          "bytes of model.path for all that the job leaves as it was, and FP8 again of FP8 weights that it "
+          "changes")
       .key("experts", &ExportSettings::experts,
            Choice<ExportExperts>{{{"source", ExportExperts::kSource},
                                   {"per_expert", ExportExperts::kPerExpert},

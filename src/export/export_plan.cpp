@@ -6,6 +6,7 @@
 #include "base/round.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace sluice {
@@ -37,9 +38,11 @@ ExportPlan::ExportPlan(const ExportContent& content, const ShardPlan& shards, st
     : shards_(shards),
       copiers_(std::move(copiers)),
       source_(content.source),
-      files_(cut_into_files(entries_of(content), max_shard_bytes)) {
+      files_(cut_into_files(entries_of(content), max_shard_bytes)),
+      quantised_(content.quantised) {
   SLUICE_ASSERT(!copiers_.empty(), "no rank reads the source");
-  for (const ExportTensor& tensor : content.tensors) tensors_.push_back({tensor.target, tensor.source});
+  for (const ExportTensor& tensor : content.tensors)
+    tensors_.push_back({tensor.target, tensor.source, tensor.part, tensor.weight});
   std::size_t first = 0;
   for (const WeightFile& file : files_) first_.push_back(std::exchange(first, first + file.tensors.size()));
 }
@@ -53,14 +56,49 @@ void ExportPlan::for_each_piece(int file, int rank,
     if (entries[i].bytes == 0) continue;
     if (origin.source >= 0)
       visit_copied(entries[i], origin, first + i, rank, visit);
+    else if (origin.weight >= 0)
+      visit_quantised(entries[i], origin, rank, visit);
     else
-      visit_owned(entries[i], origin, rank, visit);
+      visit_owned(entries[i], origin.target, rank, visit);
   }
 }
 
-void ExportPlan::visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
+std::vector<int> ExportPlan::quantised_in(int file) const {
+  const auto number = static_cast<std::size_t>(file);
+  std::set<int> weights;
+  for (std::size_t i = 0; i < files_[number].tensors.size(); ++i)
+    if (const int weight = tensors_[first_[number] + i].weight; weight >= 0) weights.insert(weight);
+  return {weights.begin(), weights.end()};
+}
+
+/// Rank 0 writes the scales, of which there are few.
+void ExportPlan::visit_quantised(const SafetensorsEntry& entry, const Origin& origin, int rank,
+                                 const std::function<void(const ExportPiece&)>& visit) const {
+  const QuantisedWeight& weight = quantised_[static_cast<std::size_t>(origin.weight)];
+  ExportPiece piece{{.count = weight.encoding.scale_count}, entry.begin, entry.dtype};
+  piece.weight = origin.weight;
+  piece.part = origin.part;
+  if (origin.part == StoredPart::kCodes)
+    return for_each_owned(weight, rank, [&](const ExportPiece& owned) {
+      static_cast<Move&>(piece) = owned;
+      piece.offset = entry.begin + owned.file * size_of(entry.dtype);
+      visit(piece);
+    });
+  if (rank == 0) visit(piece);
+}
+
+void ExportPlan::for_each_owned(const QuantisedWeight& weight, int rank,
+                                const std::function<void(const ExportPiece&)>& visit) const {
+  SafetensorsEntry codes;
+  codes.dtype = DType::kFloat8E4M3;
+  visit_owned(codes, weight.target, rank, [&](ExportPiece piece) {
+    piece.file = piece.offset;
+    visit(piece);
+  });
+}
+
+void ExportPlan::visit_owned(const SafetensorsEntry& entry, const KeyTarget& target, int rank,
                              const std::function<void(const ExportPiece&)>& visit) const {
-  const KeyTarget& target = origin.target;
   if (const BufferPlace* buffer = shards_.layouts().buffer_of(target.tensor())) {
     if (rank == 0)
       visit({{.arena = buffer->offset, .count = buffer->count},

@@ -19,13 +19,15 @@
 namespace sluice {
 
 /// A move to a written file: elements of type `dtype` at byte `offset`, made from those of a rank's arena, or
-/// of its persistent buffers; or, with a source, from element `file` of that entry of ExportPlan::source()
-/// on.
+/// of its persistent buffers; with a source, from element `file` of that entry of ExportPlan::source() on; of
+/// codes, from element `file` of the published weight on; or all scales of a weight, without an arena.
 struct ExportPiece : Move {
   std::int64_t offset = 0;
   DType dtype = DType::kBFloat16;
   int source = -1;
   bool is_buffer = false;  ///< whether it is a persistent buffer, in float32
+  StoredPart part = StoredPart::kValues;
+  int weight = -1;  ///< index in ExportPlan::quantised() of codes and scales
   [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t bytes() const { return count * size_of(dtype); }
 };
@@ -41,9 +43,16 @@ class ExportPlan {
   /// The files of the source, and of its tensors those that are copied.
   [[nodiscard]] const CheckpointIndex& source() const { return source_; }
   [[nodiscard]] const ShardPlan& shards() const { return shards_; }
+  [[nodiscard]] const std::vector<QuantisedWeight>& quantised() const { return quantised_; }
+  /// Indices of those weights of which a file has codes or scales, ascending.
+  [[nodiscard]] std::vector<int> quantised_in(int file) const;
 
   /// Calls `visit` with what `rank` writes into a file, in the file's order. Headers are not part of it.
   void for_each_piece(int file, int rank, const std::function<void(const ExportPiece&)>& visit) const;
+
+  /// Calls `visit` with the elements of a quantised weight that `rank` owns, as pieces of no file.
+  void for_each_owned(const QuantisedWeight& weight, int rank,
+                      const std::function<void(const ExportPiece&)>& visit) const;
 
   /// Error(kInternal) unless every byte behind the header of every file is written exactly once.
   void check_coverage() const;
@@ -59,9 +68,13 @@ class ExportPlan {
   struct Origin {
     KeyTarget target;
     int source = -1;
+    StoredPart part = StoredPart::kValues;
+    int weight = -1;
   };
-  void visit_owned(const SafetensorsEntry& entry, const Origin& origin, int rank,
+  void visit_owned(const SafetensorsEntry& entry, const KeyTarget& target, int rank,
                    const std::function<void(const ExportPiece&)>& visit) const;
+  void visit_quantised(const SafetensorsEntry& entry, const Origin& origin, int rank,
+                       const std::function<void(const ExportPiece&)>& visit) const;
   void visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index, int rank,
                     const std::function<void(const ExportPiece&)>& visit) const;
 
@@ -71,6 +84,7 @@ class ExportPlan {
   std::vector<WeightFile> files_;
   std::vector<std::size_t> first_;  ///< first tensor of each file
   std::vector<Origin> tensors_;
+  std::vector<QuantisedWeight> quantised_;
 };
 
 }  // namespace sluice

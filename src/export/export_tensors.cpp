@@ -1,7 +1,10 @@
 #include "export/export_tensors.hpp"
 
 #include "base/error.hpp"
+#include "base/text.hpp"
+#include "manifest/spelling.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string_view>
@@ -116,7 +119,107 @@ class Lister {
   ExportContent content_;
 };
 
+/// Lists the tensors of files in their order, of which those that change are written anew.
+class StoredLister {
+ public:
+  StoredLister(const CheckpointIndex& source, const CheckpointIndex& stored, const KeyMap& keys,
+               const std::function<bool(int)>& changes)
+      : source_(source), stored_(stored), keys_(keys), changes_(changes) {
+    content_.source.directory = stored.directory;
+    content_.source.files = stored.files;
+    for (const CheckpointEntry& entry : source.entries) find_parts(entry);
+  }
+
+  ExportContent run() {
+    for (const CheckpointEntry& entry : stored_.entries) {
+      const auto part = parts_.find({entry.file, entry.begin});
+      const bool is_known = part != parts_.end() && entry.bytes > 0;
+      if (is_known && part->second.weight)
+        write(entry, part->second);
+      else if (!is_known || !is_stale(part->second.of))
+        copy(entry);
+    }
+    return std::move(content_);
+  }
+
+ private:
+  using Place = std::pair<int, std::int64_t>;  ///< file, and first byte in it
+  /// Part of an entry of the source that a stored tensor holds; with a weight where that changes.
+  struct Part {
+    const CheckpointEntry& of;
+    StoredPart part = StoredPart::kValues;
+    std::optional<KeyTarget> weight;
+    int quantised = -1;
+  };
+
+  [[nodiscard]] bool changes(const KeyTarget& target) const {
+    return std::ranges::any_of(target.ranges,
+                               [&](const TensorRange& range) { return changes_(range.tensor); });
+  }
+
+  /// Whether it is a copy of a tensor that changes.
+  [[nodiscard]] bool is_stale(const CheckpointEntry& entry) const {
+    const auto tensor = keys_.manifest().find(plain_name(entry.name));
+    if (!tensor || keys_.manifest()[*tensor].tied_to.empty()) return false;
+    return changes_(*keys_.manifest().find(keys_.manifest()[*tensor].tied_to));
+  }
+
+  void find_parts(const CheckpointEntry& entry) {
+    const Encoding* const encoding = source_.encoding_of(entry);
+    const auto key = keys_.resolve(entry.name, encoding != nullptr);
+    Part part{entry, StoredPart::kValues, {}, -1};
+    if (const auto* target = std::get_if<KeyTarget>(&key); target != nullptr && changes(*target))
+      part.weight = *target;
+    if (part.weight && encoding != nullptr) {
+      part.part = StoredPart::kCodes;
+      part.quantised = quantised(entry, *encoding, *part.weight);
+      Part scales = part;
+      scales.part = StoredPart::kScales;
+      parts_.emplace(Place{encoding->scale_file, encoding->scale_begin}, std::move(scales));
+    }
+    parts_.emplace(Place{entry.file, entry.begin}, std::move(part));
+  }
+
+  int quantised(const CheckpointEntry& entry, const Encoding& encoding, const KeyTarget& target) {
+    if (encoding.codes != Codes::kFloat8E4M3)
+      fail(ExitCode::kBadConfig,
+           "export.format: found \"source\", expected \"plain\" because {} is {} in {} and this job changes "
+           "it: only FP8 is made of changed weights. Export plain numbers, or, of adapters, these alone "
+           "(export.adapters = \"keep\")",
+           printable(entry.name), encoding.text(), source_.directory);
+    content_.quantised.push_back({entry.name, target, encoding});
+    return static_cast<int>(content_.quantised.size()) - 1;
+  }
+
+  void copy(const CheckpointEntry& entry) {
+    content_.tensors.push_back(
+        {entry.name, entry.dtype, {entry.shape, {}}, static_cast<int>(content_.source.entries.size())});
+    content_.source.entries.push_back(entry);
+  }
+
+  void write(const CheckpointEntry& entry, const Part& part) {
+    KeyTarget target = *part.weight;
+    if (part.part == StoredPart::kScales) target = {entry.shape, {}};
+    const DType dtype = part.part == StoredPart::kValues
+                            ? written_dtype(keys_.manifest()[target.tensor()], entry.dtype)
+                            : entry.dtype;
+    content_.tensors.push_back({entry.name, dtype, std::move(target), -1, part.part, part.quantised});
+  }
+
+  const CheckpointIndex& source_;
+  const CheckpointIndex& stored_;
+  const KeyMap& keys_;
+  const std::function<bool(int)>& changes_;
+  std::map<Place, Part> parts_;
+  ExportContent content_;
+};
+
 }  // namespace
+
+ExportContent content_as_stored(const CheckpointIndex& source, const CheckpointIndex& stored,
+                                const KeyMap& keys, const std::function<bool(int tensor)>& changes) {
+  return StoredLister(source, stored, keys, changes).run();
+}
 
 ExportContent content_like(const CheckpointIndex& source, const KeyMap& keys,
                            std::optional<ExpertLayout> experts) {

@@ -1,8 +1,11 @@
 #include "export/export_writer.hpp"
 
 #include "base/boxes/transpose.hpp"
+#include "base/error.hpp"
 #include "base/fault.hpp"
+#include "base/text.hpp"
 #include "comm/position.hpp"
+#include "encoding/quantise.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -15,6 +18,8 @@ namespace {
 constexpr std::int64_t kDirectBytes = 256 * kKiB;
 /// Rows of a matrix that are transposed together, and elements of each: at most 1 MiB of float32.
 constexpr std::int64_t kRowsAtOnce = 64, kMostLines = 4096;
+/// Elements that become codes together.
+constexpr std::int64_t kCodesAtOnce = 256 * kKiB;
 
 }  // namespace
 
@@ -27,14 +32,55 @@ ExportWriter::ExportWriter(const ExportPlan& plan, const ShardValues& values, st
       source_(plan.source(), options_.source, options_.keep_cached ? SourcePages::kKeep : SourcePages::kDrop),
       staging_(allocate(MemoryKind::kPrivate, options_.staging_bytes, "export staging")) {}
 
+std::span<std::int64_t> ExportWriter::find_magnitudes(int file) {
+  magnitudes_at_.clear();
+  std::size_t blocks = 0;
+  for (const int weight : plan_.quantised_in(file)) {
+    magnitudes_at_[weight] = blocks;
+    blocks +=
+        static_cast<std::size_t>(plan_.quantised()[static_cast<std::size_t>(weight)].encoding.scale_count);
+  }
+  magnitudes_.assign(blocks, 0);
+  for (const auto& [number, at] : magnitudes_at_) {
+    const QuantisedWeight& weight = plan_.quantised()[static_cast<std::size_t>(number)];
+    plan_.for_each_owned(weight, values_.rank(), [&](const ExportPiece& piece) {
+      for (std::int64_t done = 0; done < piece.count; done += kCodesAtOnce) {
+        const std::int64_t count = std::min(piece.count - done, kCodesAtOnce);
+        raise_magnitudes(weight.encoding, {piece.file + done, piece.file + done + count},
+                         numbers(piece.arena + done, count), magnitudes_.data() + at);
+      }
+    });
+  }
+  return magnitudes_;
+}
+
+void ExportWriter::require_finite() const {
+  for (const auto& [number, at] : magnitudes_at_) {
+    const QuantisedWeight& weight = plan_.quantised()[static_cast<std::size_t>(number)];
+    const std::span blocks =
+        std::span(magnitudes_).subspan(at, static_cast<std::size_t>(weight.encoding.scale_count));
+    if (std::ranges::all_of(blocks, is_finite_magnitude)) continue;
+    fail(
+        ExitCode::kBadData,
+        "{}: found NaN or infinity, expected numbers: FP8 codes are made of none of these. Export an earlier "
+        "checkpoint, or with export.format = \"plain\" to look at the weights",
+        printable(weight.name));
+  }
+}
+
 void ExportWriter::write(int file) {
+  require_finite();
   const WeightFile& layout = plan_.files()[static_cast<std::size_t>(file)];
   path_ = directory_ / layout.name;
   if (values_.rank() == 0) write_header(layout);
   plan_.for_each_piece(file, values_.rank(), [&](const ExportPiece& piece) {
-    const bool is_of_shards = !piece.is_copied() && !piece.is_buffer;
+    const bool is_of_shards = !piece.is_copied() && !piece.is_buffer && piece.part == StoredPart::kValues;
     const std::byte* values = is_of_shards ? values_.find(piece.arena, piece.dtype) : nullptr;
-    if (piece.is_copied())
+    if (piece.part == StoredPart::kCodes)
+      write_codes(piece);
+    else if (piece.part == StoredPart::kScales)
+      write_block_scales(piece);
+    else if (piece.is_copied())
       copy(piece);
     else if (piece.is_box())
       transpose(piece);
@@ -64,6 +110,40 @@ void ExportWriter::write_directly(const ExportPiece& piece, const std::byte* val
     const std::int64_t bytes = std::min(piece.bytes() - done, half_bytes());
     emit({piece.offset + done, {values + done, static_cast<std::size_t>(bytes)}});
     done += bytes;
+  }
+}
+
+/// Elements of the arena as float32, until the next call.
+const float* ExportWriter::numbers(std::int64_t begin, std::int64_t count) {
+  numbers_.resize(std::max(numbers_.size(), static_cast<std::size_t>(count)));
+  values_.read(begin, count, DType::kFloat32, reinterpret_cast<std::byte*>(numbers_.data()));
+  return numbers_.data();
+}
+
+void ExportWriter::write_codes(const ExportPiece& piece) {
+  const Encoding& encoding = plan_.quantised()[static_cast<std::size_t>(piece.weight)].encoding;
+  const std::int64_t* const largest = magnitudes_.data() + magnitudes_at_.at(piece.weight);
+  for (std::int64_t done = 0; done < piece.count;) {
+    const std::span<std::byte> room = room_at(piece.offset + done, 1);
+    const std::int64_t count = std::min({piece.count - done, std::ssize(room), kCodesAtOnce});
+    quantise(encoding, {piece.file + done, piece.file + done + count}, numbers(piece.arena + done, count),
+             largest, room.data());
+    staged_ += count;
+    done += count;
+  }
+}
+
+void ExportWriter::write_block_scales(const ExportPiece& piece) {
+  const Encoding& encoding = plan_.quantised()[static_cast<std::size_t>(piece.weight)].encoding;
+  const std::int64_t size = size_of(piece.dtype);
+  for (std::int64_t done = 0; done < piece.count;) {
+    const std::span<std::byte> room = room_at(piece.offset + done * size, size);
+    const std::int64_t count = std::min(piece.count - done, std::ssize(room) / size);
+    const std::size_t begin = magnitudes_at_.at(piece.weight) + static_cast<std::size_t>(done);
+    write_scales(encoding, std::span(magnitudes_).subspan(begin, static_cast<std::size_t>(count)),
+                 room.data());
+    staged_ += count * size;
+    done += count;
   }
 }
 

@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace sluice {
 
@@ -33,8 +35,14 @@ class ExportWriter {
   ExportWriter(const ExportPlan& plan, const ShardValues& values, std::filesystem::path directory,
                ExportWriterOptions options);
 
+  /// The largest magnitudes of the blocks of all weights that a file has codes or scales of, as far as this
+  /// rank owns their elements; the same blocks in the same order on every rank. Before write() they are to be
+  /// replaced by the largest of all ranks.
+  [[nodiscard]] std::span<std::int64_t> find_magnitudes(int file);
+
   /// Writes this rank's pieces of a file, gathered into large writes, and the header on rank 0; then fsyncs.
-  /// Dirty pages stay within twice the staging bytes.
+  /// Dirty pages stay within twice the staging bytes. Where the file has codes find_magnitudes() comes first;
+  /// Error(kBadData) if a weight that they are made of is NaN or infinite.
   void write(int file);
 
   /// Bytes that this rank has written so far.
@@ -46,6 +54,10 @@ class ExportWriter {
   void write_header(const WeightFile& layout);
   void write_directly(const ExportPiece& piece, const std::byte* values);
   void convert(const ExportPiece& piece);
+  [[nodiscard]] const float* numbers(std::int64_t begin, std::int64_t count);
+  void require_finite() const;
+  void write_codes(const ExportPiece& piece);
+  void write_block_scales(const ExportPiece& piece);
   void transpose(const ExportPiece& piece);
   void transpose(const ExportPiece& piece, const Box& lines);
   void copy(const ExportPiece& piece);
@@ -65,9 +77,12 @@ class ExportWriter {
   ExportWriterOptions options_;
   EntryReader source_;
   MemoryBlock staging_;
-  int half_ = 0;                 ///< half of the staging memory that is filled
-  std::vector<std::byte> rows_;  ///< rows of a matrix before they are transposed
-  std::int64_t staged_at_ = 0;   ///< offset in the file of the staged bytes
+  int half_ = 0;                              ///< half of the staging memory that is filled
+  std::vector<std::byte> rows_;               ///< rows of a matrix before they are transposed
+  std::vector<float> numbers_;                ///< elements before they are codes
+  std::vector<std::int64_t> magnitudes_;      ///< largest magnitudes of blocks, weight after weight
+  std::map<int, std::size_t> magnitudes_at_;  ///< where those of a weight begin, by ExportPlan::quantised()
+  std::int64_t staged_at_ = 0;                ///< offset in the file of the staged bytes
   std::int64_t staged_ = 0;
   std::filesystem::path path_;  ///< path of the file being written
   std::int64_t writes_ = 0;

@@ -42,6 +42,9 @@ class Exporter {
     run_together(comm_, [&] { open_writer(directory); });
     for (file_ = 0; file_ < static_cast<int>(plan_.files().size()); ++file_) {
       before_file_ = writer_->written_bytes();
+      std::span<std::int64_t> magnitudes;
+      run_together(comm_, [&] { magnitudes = writer_->find_magnitudes(file_); });
+      if (!magnitudes.empty()) comm_.all_reduce_max(magnitudes);
       run_together(comm_, [&] {
         if (!is_elsewhere()) writer_->write(file_);
       });
@@ -149,7 +152,7 @@ class Exporter {
   void publish() {
     if (!staged_) return;
     write_weight_index(staged_->path(), plan_.files());
-    copy_files(options_.companions, staged_->path());
+    copy_files(options_.companions, staged_->path(), options_.storage);
     directory_ = staged_->commit();
     if (options_.progress) options_.progress(total_bytes_, total_bytes_);
   }

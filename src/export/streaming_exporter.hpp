@@ -16,10 +16,11 @@
 namespace sluice {
 
 struct ExportOptions {
-  std::filesystem::path source{};           ///< directory that plan.source().files are in
-  std::vector<CompanionFile> companions{};  ///< files copied beside the weights; used on rank 0
-  std::int64_t staging_bytes = 8 * kMiB;    ///< staging bytes of each rank
-  bool keep_cached = false;                 ///< leave the written files in the page cache
+  std::filesystem::path source{};                 ///< directory that plan.source().files are in
+  std::vector<CompanionFile> companions{};        ///< files copied beside the weights; used on rank 0
+  WeightStorage storage = WeightStorage::kPlain;  ///< whether config.json keeps its quantization_config
+  std::int64_t staging_bytes = 8 * kMiB;          ///< staging bytes of each rank
+  bool keep_cached = false;                       ///< leave the written files in the page cache
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)>
       progress{};  ///< called on rank 0 after its writes; may be empty
 };
@@ -43,9 +44,9 @@ struct ExportReport {
 /// under a temporary name beside it, every rank writes and fsyncs its pieces, one that does not see the
 /// directory through rank 0, which holds another staging buffer for that, and rank 0 adds index and
 /// companions and renames. `values` are this rank's shards, in any training type. Holds a staging buffer of
-/// the given size and nothing that grows. If one rank fails, every rank throws its error and nothing is left
-/// behind. If `target` is there and is not an empty directory the files get another name
-/// (IfTaken::kNextName).
+/// the given size and, where a file has FP8 weights, 1 MiB and 8 bytes for each of its scales. If one rank
+/// fails, every rank throws its error and nothing is left behind. If `target` is there and is not an empty
+/// directory the files get another name (IfTaken::kNextName).
 [[nodiscard]] ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan,
                                              const ShardValues& values, const std::filesystem::path& target,
                                              const ExportOptions& options);

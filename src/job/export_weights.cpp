@@ -19,9 +19,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -41,15 +44,57 @@ std::optional<ExpertLayout> chosen_layout(ExportExperts experts) {
   return std::nullopt;
 }
 
+bool is_as_source(const JobConfig& config) { return config.export_.format == ExportFormat::kSource; }
+
+/// The tensors of model.path: as the model takes them, and, where the export is as the source, as the files
+/// have them.
+struct SourceIndex {
+  CheckpointIndex weights, stored;
+};
+
+/// `read` takes a QuantisedAs.
+template <class Read>
+SourceIndex source_index(const JobConfig& config, Read read) {
+  SourceIndex source{read(QuantisedAs::kWeights), {}};
+  if (is_as_source(config)) source.stored = read(QuantisedAs::kStored);
+  return source;
+}
+
+/// Tells of each tensor of the manifest whether the job makes it another than it was in model.path.
+std::function<bool(int)> changed_tensors(const Blueprint& blueprint) {
+  const JobConfig& config = blueprint.config;
+  const ParameterManifest& manifest = blueprint.model.manifest;
+  std::set<int> changed;
+  for (const AdaptedWeight& adapted : adapted_weights(manifest)) changed.insert(adapted.weight);
+  if (config.job.kind == JobKind::kTrain)
+    for (int tensor = 0; tensor < std::ssize(manifest.tensors()); ++tensor) {
+      const TensorInfo& info = manifest[tensor];
+      const bool is_parameter = info.kind == TensorKind::kParameter;
+      if (!info.frozen && (is_parameter || config.train.router_bias_update_rate > 0)) changed.insert(tensor);
+    }
+  return [changed = std::move(changed)](int tensor) { return changed.contains(tensor); };
+}
+
 /// `source` is null where there is none. Weights that were drawn are written as most checkpoints are, expert
 /// by expert, unless the job says otherwise.
-ExportContent content_of_job(const Blueprint& blueprint, const CheckpointIndex* source) {
+ExportContent content_of_job(const Blueprint& blueprint, const SourceIndex* source) {
   const std::optional<ExpertLayout> layout = chosen_layout(blueprint.config.export_.experts);
   if (source == nullptr)
     return content_of(blueprint.keys, layout.value_or(ExpertLayout::kPerExpert),
                       blueprint.model.config.published_dtype);
-  static_cast<void>(match_checkpoint(*source, blueprint.keys, blueprint.config.model.dtype));
-  return content_like(*source, blueprint.keys, layout);
+  static_cast<void>(match_checkpoint(source->weights, blueprint.keys, blueprint.config.model.dtype));
+  if (is_as_source(blueprint.config))
+    return content_as_stored(source->weights, source->stored, blueprint.keys, changed_tensors(blueprint));
+  return content_like(source->weights, blueprint.keys, layout);
+}
+
+/// Error(kBadConfig) where an export should be as its source and model.path holds none.
+void require_source(const JobConfig& config) {
+  if (is_as_source(config) && !holds_weights(config.model.path))
+    fail(ExitCode::kBadConfig,
+         "export.format: found \"source\", expected \"plain\", because model.path, {}, is no published "
+         "checkpoint whose bytes could be copied",
+         config.model.path.string());
 }
 
 /// Ranks that see the files of model.path.
@@ -68,7 +113,7 @@ ExportPlan make_plan(const Blueprint& blueprint, const ShardPlan& shards, const 
 void warn_of_rounding(const ExportContent& content, const ParameterManifest& manifest, DType shards) {
   if (shards != DType::kBFloat16) return;
   const auto rounded = std::ranges::count_if(content.tensors, [&](const ExportTensor& tensor) {
-    return !tensor.is_copied() && tensor.dtype != DType::kBFloat16 &&
+    return !tensor.is_copied() && tensor.part == StoredPart::kValues && tensor.dtype != DType::kBFloat16 &&
            manifest[tensor.target.tensor()].kind == TensorKind::kParameter;
   });
   if (rounded > 0)
@@ -82,15 +127,19 @@ void warn_of_rounding(const ExportContent& content, const ParameterManifest& man
 struct Written {
   ExportPlan plan;
   std::vector<CompanionFile> companions;  ///< companion files, on rank 0 alone
+  WeightStorage storage = WeightStorage::kPlain;
 };
 
 /// Collective. What the plan is made from does not outlive this: only the plan is kept while files are
 /// written.
 Written plan_with_source(JobContext& context, DType shards) {
-  const ModelSettings& model = context.config().model;
-  std::optional<CheckpointIndex> source;
+  const JobConfig& config = context.config();
+  const ModelSettings& model = config.model;
+  std::optional<SourceIndex> source;
   if (model.init == ModelInit::kCheckpoint && !is_saved_step(model.path))
-    source = share_checkpoint_index(context.comm, model.path);
+    source = source_index(config, [&](QuantisedAs quantised) {
+      return share_checkpoint_index(context.comm, model.path, quantised);
+    });
   const ExportContent content = content_of_job(context.blueprint, source ? &*source : nullptr);
   Companions companions;
   if (context.is_root()) {
@@ -98,7 +147,8 @@ Written plan_with_source(JobContext& context, DType shards) {
     companions = companion_files(model.path);
     log_left_behind(companions, model.path);
   }
-  return {make_plan(context.blueprint, context.plan, content), companions.files};
+  return {make_plan(context.blueprint, context.plan, content), companions.files,
+          is_as_source(config) ? WeightStorage::kAsConfigSays : WeightStorage::kPlain};
 }
 
 /// Collective. Weights that hours were spent on are written though model.path is no longer what it was: all
@@ -116,7 +166,7 @@ Written plan_of_job(JobContext& context, DType shards) {
           "config.json and the tokenizer beside them",
           error.what());
   }
-  return {make_plan(context.blueprint, context.plan, content_of_job(context.blueprint, nullptr)), {}};
+  return {make_plan(context.blueprint, context.plan, content_of_job(context.blueprint, nullptr)), {}, {}};
 }
 
 void require_space(const fs::path& target, std::int64_t bytes) {
@@ -149,9 +199,11 @@ ExportSize size_of_adapter(const Blueprint& blueprint) {
 ExportSize size_of_model(const Blueprint& blueprint, const ShardPlan& shards) {
   const JobConfig& config = blueprint.config;
   require_mergeable(blueprint.model.manifest);
-  std::optional<CheckpointIndex> source;
+  require_source(config);
+  std::optional<SourceIndex> source;
   if (config.model.init == ModelInit::kCheckpoint && holds_weights(config.model.path))
-    source = read_checkpoint_index(config.model.path);
+    source = source_index(
+        config, [&](QuantisedAs quantised) { return read_checkpoint_index(config.model.path, quantised); });
   const ExportPlan plan =
       make_plan(blueprint, shards, content_of_job(blueprint, source ? &*source : nullptr));
   plan.check_coverage();
@@ -201,6 +253,7 @@ void export_weights(JobContext& context, const ShardValues& values) {
   ExportOptions options;
   options.source = config.model.path;
   options.companions = written.companions;
+  options.storage = written.storage;
   options.staging_bytes = config.load.chunk_bytes;
   options.keep_cached = config.load.page_cache == CachePolicy::kKeep;
   options.progress = [&](std::int64_t done, std::int64_t total) {

@@ -245,10 +245,10 @@ bool holds_weights(const fs::path& directory) {
   return false;
 }
 
-CheckpointIndex read_checkpoint_index(const fs::path& directory) {
+CheckpointIndex read_checkpoint_index(const fs::path& directory, QuantisedAs quantised) {
   if (!directory_exists(directory)) fail(ExitCode::kBadData, "{}: no such directory", directory.string());
   CheckpointIndex index = read_stored_index(directory);
-  join_quantised(index, directory, read_quantization(directory));
+  if (quantised == QuantisedAs::kWeights) join_quantised(index, directory, read_quantization(directory));
   return index;
 }
 
@@ -259,9 +259,9 @@ void require_listed_tensors(const CheckpointIndex& index) {
   problems.throw_if_any(index.directory);
 }
 
-CheckpointIndex share_checkpoint_index(Communicator& comm, const fs::path& directory) {
+CheckpointIndex share_checkpoint_index(Communicator& comm, const fs::path& directory, QuantisedAs quantised) {
   return CheckpointIndex::from_bytes(
-      share_from_root(comm, [&] { return read_checkpoint_index(directory).to_bytes(); }));
+      share_from_root(comm, [&] { return read_checkpoint_index(directory, quantised).to_bytes(); }));
 }
 
 }  // namespace sluice

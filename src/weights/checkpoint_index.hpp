@@ -76,13 +76,20 @@ struct CheckpointIndex {
 /// Whether there are weights beside the config.json of a model directory, in whatever state.
 [[nodiscard]] bool holds_weights(const std::filesystem::path& directory);
 
+/// Tensors of an index that codes and scales lie in.
+enum class QuantisedAs : std::uint8_t {
+  kWeights,  ///< one tensor for each weight (join_quantised())
+  kStored,   ///< those of the files, each by itself
+};
+
 /// Reads `model.safetensors`, or `model.safetensors.index.json` and the header of every file it names; links
-/// are followed. Quantised weights become one entry each (join_quantised()), held against the directory's
-/// config.json. Error(kBadData) with all that is wrong with the directory in one text: files missing or
+/// are followed. Quantised weights become one entry each, held against the directory's config.json, unless
+/// they are wanted as stored. Error(kBadData) with all that is wrong with the directory in one text: files missing or
 /// broken, tensors in two files, or not where the index says. Error(kIo) if the system refuses. Tensors that
 /// no file holds are told in `absent`: only who knows the model can say whether it does without them
 /// (match_checkpoint()).
-[[nodiscard]] CheckpointIndex read_checkpoint_index(const std::filesystem::path& directory);
+[[nodiscard]] CheckpointIndex read_checkpoint_index(const std::filesystem::path& directory,
+                                                    QuantisedAs quantised = QuantisedAs::kWeights);
 
 /// Check for callers that do not know the model: Error(kBadData) if a tensor is absent, unless it is of a
 /// kind that no model here reads.
@@ -91,6 +98,7 @@ void require_listed_tensors(const CheckpointIndex& index);
 /// Collective over `comm`. Rank 0 reads, every rank gets the index; if rank 0 fails, every rank throws its
 /// error.
 [[nodiscard]] CheckpointIndex share_checkpoint_index(Communicator& comm,
-                                                     const std::filesystem::path& directory);
+                                                     const std::filesystem::path& directory,
+                                                     QuantisedAs quantised = QuantisedAs::kWeights);
 
 }  // namespace sluice

@@ -108,6 +108,7 @@ ignore_eos = true
 [export]
 path = "out"
 max_shard_size = "1234567891B"
+format = "source"
 experts = "fused"
 adapters = "merge"
 [checkpoint]

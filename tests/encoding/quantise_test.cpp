@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -114,10 +115,75 @@ TEST(QuantiseRows, gives_each_block_the_scale_of_its_largest_magnitude) {
                                               0, 0, 0, 1, 0});
   std::vector<float> scales(4);
   std::memcpy(scales.data(), found.scales.data(), sizeof(float) * scales.size());
-  EXPECT_EQ(scales, (std::vector<float>{8.0F / 448, 16.0F / 448, 1, 1.0F / 448}));
+  EXPECT_EQ(scales, (std::vector<float>{1 / (448.0F / 8), 1 / (448.0F / 16), 1, 1.0F / 448}));
   EXPECT_EQ(code_at(encoding.codes, found.codes, 7), 0xfeU);   // -448
   EXPECT_EQ(code_at(encoding.codes, found.codes, 13), 0x7eU);  // 448
   EXPECT_EQ(code_at(encoding.codes, found.codes, 10), 0U);
+}
+
+/// By the formula: 448 / largest, whose reciprocal is stored.
+TEST(Quantise, makes_float8_of_products_and_stores_the_reciprocal) {
+  const Encoding encoding{.codes = Codes::kFloat8E4M3,
+                          .scale_type = DType::kFloat32,
+                          .scale_count = 2,
+                          .rows = 2,
+                          .columns = 3,
+                          .block_rows = 1,
+                          .block_columns = 3};
+  const std::vector<float> values{0.3F, -0.1F, 0.7F, 1e-38F, 0, -1e-40F};
+  const Quantised found = quantise(encoding, values);
+  std::vector<float> scales(2);
+  std::memcpy(scales.data(), found.scales.data(), sizeof(float) * scales.size());
+  const float factor = 448.0F / 0.7F;
+  EXPECT_EQ(scales, (std::vector<float>{1 / factor, 1}));
+  const std::vector<float> numbers = numbers_of_codes(Codes::kFloat8E4M3);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(is_nearest(numbers, code_at(encoding.codes, found.codes, i), values[i] * factor)) << i;
+  for (std::size_t i = 3; i < 6; ++i) EXPECT_EQ(numbers[code_at(encoding.codes, found.codes, i)], 0.0F) << i;
+}
+
+TEST(Quantise, takes_the_next_power_of_two_above_as_an_exponent) {
+  for (const auto& [largest, exponent] :
+       {std::pair(448.0F, 0), std::pair(448.5F, 1), std::pair(447.0F, 0), std::pair(1.0F, -8)}) {
+    Encoding encoding = rows_of(Codes::kFloat8E4M3, 2, 2);
+    encoding.scale_type = DType::kFloat8E8M0;
+    const Quantised found = quantise(encoding, {largest, -largest});
+    EXPECT_EQ(std::to_integer<int>(found.scales.front()), exponent + 127) << largest;
+  }
+}
+
+TEST(Quantise, makes_the_same_of_a_tensor_in_parts) {
+  Encoding encoding{.codes = Codes::kFloat8E4M3,
+                    .scale_type = DType::kBFloat16,
+                    .rows = 5,
+                    .columns = 7,
+                    .block_rows = 2,
+                    .block_columns = 3};
+  encoding.scale_count = 2 * encoding.grid_rows() * encoding.grid_columns();  // of two matrices
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal(0, 3);
+  std::vector<float> values(70);
+  for (float& value : values) value = normal(random);
+  std::vector<std::int64_t> whole(static_cast<std::size_t>(encoding.scale_count)), parts(whole.size());
+  raise_magnitudes(encoding, {0, 70}, values.data(), whole.data());
+  for (const Range part : {Range{33, 41}, Range{0, 33}, Range{41, 70}})
+    raise_magnitudes(encoding, part, values.data() + part.begin, parts.data());
+  EXPECT_EQ(parts, whole);
+  std::vector<std::byte> codes(70), joined(70);
+  quantise(encoding, {0, 70}, values.data(), whole.data(), codes.data());
+  for (const Range part : {Range{0, 1}, Range{1, 50}, Range{50, 70}})
+    quantise(encoding, part, values.data() + part.begin, whole.data(), joined.data() + part.begin);
+  EXPECT_EQ(joined, codes);
+}
+
+TEST(Quantise, tells_magnitudes_that_no_number_has) {
+  const Encoding encoding = rows_of(Codes::kFloat8E4M3, 2, 2);
+  for (const float value : {NAN, -NAN, INFINITY, -INFINITY}) {
+    const std::vector<float> values{1, value};
+    std::int64_t largest = 0;
+    raise_magnitudes(encoding, {0, 2}, values.data(), &largest);
+    EXPECT_FALSE(is_finite_magnitude(largest)) << value;
+  }
 }
 
 TEST(QuantiseRows, comes_back_within_half_a_step_of_its_scale) {

@@ -3,6 +3,7 @@
 #include "comm/run_together.hpp"
 #include "export/synthesize.hpp"
 #include "shard/initial_values.hpp"
+#include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/shared_directory.hpp"
 #include "weights/checkpoint_match.hpp"
@@ -13,6 +14,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <cmath>
 #include <csignal>
 #include <optional>
 
@@ -108,6 +110,33 @@ TEST_F(StreamingExporterTest, rounds_to_the_type_of_the_files) {
   convert_elements(values_.data(), DType::kFloat32, rounded.data(), DType::kBFloat16,
                    shards_.arena_elements(test_world().rank()));
   EXPECT_EQ(read_back(DType::kBFloat16), bytes_of(rounded));
+}
+
+TEST_F(StreamingExporterTest, refuses_to_make_float8_of_what_is_no_number) {
+  ExportContent content = content_of(keys_, ExpertLayout::kFused, DType::kBFloat16);
+  ExportTensor& codes = content.tensors.front();
+  const std::vector<std::int64_t> shape = codes.target.shape;
+  content.quantised.push_back({codes.name,
+                               codes.target,
+                               {.scale_count = 1,
+                                .rows = shape[0],
+                                .columns = shape[1],
+                                .block_rows = shape[0],
+                                .block_columns = shape[1]}});
+  codes.dtype = DType::kFloat8E4M3;
+  codes.part = StoredPart::kCodes;
+  codes.weight = 0;
+  content.tensors.push_back({codes.name + "_scale", DType::kFloat32, {{1}, {}}, -1, StoredPart::kScales, 0});
+  const ExportPlan written(content, shards_, kMiB, {0});
+  written.check_coverage();
+  static_cast<void>(run(written));
+  auto* const own = reinterpret_cast<float*>(values_.data());
+  shards_.owned_runs(content.quantised.front().target.tensor(), test_world().rank(),
+                     [&](const ShardPlan::OwnedRun& run) {
+                       if (run.tensor_begin == 0) own[run.arena_begin] = INFINITY;
+                     });
+  test::expect_error(ExitCode::kBadData, {"embed_tokens", "infinity"},
+                     [&] { static_cast<void>(run(written)); });
 }
 
 TEST_F(StreamingExporterTest, copies_what_training_ignores) {

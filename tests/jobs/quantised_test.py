@@ -1,6 +1,6 @@
 """FP8, INT4 and MXFP4 checkpoints are the bfloat16 numbers that they stand for, in every command.
 
-    quantised_test.py [Quantised | Families]...
+    quantised_test.py [Quantised | Families | AsTheSource]...
 """
 import json
 import shutil
@@ -230,6 +230,119 @@ class Families(JobTest):
         self.assertIn("language_model.model.layers.1.mlp.experts.0.down_proj.weight_packed", quantised.stored(model))
         self.expect_twin(model, wrapped_twin, "deepseek_v3-tiny")
         self.expect_exported(model, wrapped_twin, "vision tower")
+
+
+def float8(values, like, in_blocks):
+    """(codes, scales) of values by the formula, with scales as in `like`, (dtype, shape, bytes), of blocks, rows or the tensor."""
+    dtype, grid, _ = like
+    rows, columns = values.shape
+    block = make_quantised.BLOCK if in_blocks else (1, columns) if grid == (rows, 1) else (rows, columns)
+    scales, factors = numpy.zeros(-(-rows // block[0]) * -(-columns // block[1]), "<f4"), numpy.zeros_like(values)
+    spread = numpy.zeros_like(values)
+    for i, (row, column) in enumerate(numpy.ndindex(-(-rows // block[0]), -(-columns // block[1]))):
+        place = numpy.s_[row * block[0]:(row + 1) * block[0], column * block[1]:(column + 1) * block[1]]
+        largest = numpy.abs(values[place]).max()
+        factors[place] = numpy.float32(448) / largest if largest > 0 else 1
+        scales[i] = spread[place] = numpy.float32(1) / factors[place].flat[0]
+    if dtype == "F32":
+        return make_quantised.to_float8(values * factors).tobytes(), scales.tobytes()
+    scales, spread = make_quantised.to_bfloat16(scales), make_quantised.to_bfloat16(spread)
+    return make_quantised.to_float8(values / spread).tobytes(), make_quantised.bytes_of(dtype, scales)
+
+
+class AsTheSource(JobTest):
+    """Exports with export.format = "source"."""
+
+    def export(self, name, ranks=3, **tables):
+        """The directory that a job writes."""
+        out = self.directory / f"out-{name}"
+        plain = {"job": {"kind": "export"}, "export": {}} | tables
+        plain["export"] = {"path": out, "format": "source"} | plain["export"]
+        self.expect(run_job(ranks, self.write_job(f"{name}.toml", **plain)), 0)
+        return out
+
+    def train(self, model, name, of="qwen3-moe-tiny", **tables):
+        """Directories that training ends with, of the same weights: in plain numbers, and as the source."""
+        outs = []
+        for form in ("plain", "source"):
+            changes = dict(tables, model={"path": model, "dtype": "bfloat16"}, debug={"dump": ""},
+                           optimizer={"master": "none", "learning_rate": 0.01}, train={"steps": 2} | tables.get("train", {}))
+            job = reference_job(of, **changes)
+            job["export"] = {"at_end": True, "format": form} | tables.get("export", {})
+            job["job"] = {"kind": "train"}
+            outs.append(self.export(f"{name}-{form}", **job))
+        return outs
+
+    def expect_formula(self, model, plain, out, is_changed):
+        """Of what changed codes and scales are those of the plain numbers, and the rest is the source's."""
+        source, written, numbers = quantised.stored(model), quantised.stored(out), quantised.stored(plain)
+        self.assertEqual(written.keys(), source.keys())
+        changed = 0
+        for name, (dtype, shape, data) in source.items():
+            base = name.removesuffix("_scale_inv").removesuffix("_scale")
+            if not is_changed(base):
+                self.assertEqual(written[name], source[name], name)
+            elif base != name:
+                continue
+            elif dtype == "F8_E4M3":
+                scales = name + "_scale_inv" if name + "_scale_inv" in source else name + "_scale"
+                values = checkpoint.READ["BF16"](numbers[name][2]).reshape(shape)
+                self.assertEqual((written[name][2], written[scales][2]), float8(values, source[scales], scales.endswith("_inv")), name)
+                changed += written[name][2] != data  # an expert that no token met may stay
+            else:
+                self.assertEqual(written[name], numbers[name], name)
+        self.assertGreater(changed, 0)
+        self.expect(sluice("verify", out), 0)
+
+    def test_what_no_job_has_changed_is_written_byte_for_byte(self):
+        for form, ranks, of in [*zip(FORMS, (3, 2, 3, 1, 2), 5 * [None]), (None, 3, MXFP4_MODEL)]:
+            with self.subTest(form=form, of=of):
+                model = FIXTURES / of if of else fixture(form)
+                out = self.export(f"{form}", ranks, model={"path": model}, export={"max_shard_size": "200KiB"})
+                self.assertEqual(quantised.stored(out), quantised.stored(model))
+                self.assertEqual((out / "config.json").read_bytes(), (model / "config.json").read_bytes())
+                self.expect(sluice("verify", out, model), 0)
+
+    def test_a_prediction_layer_goes_along_byte_for_byte(self):
+        model = self.directory / "model"
+        make_quantised.write("fp8-blocks", FIXTURES / "deepseek_v3-tiny", model)
+        self.assertEqual(quantised.stored(self.export("out", model={"path": model})), quantised.stored(model))
+        plain, out = self.train(model, "trained", of="deepseek_v3-tiny")
+        self.expect_formula(model, plain, out, lambda name: ".layers.3." not in name and "e_score_correction_bias" not in name)
+
+    def test_trained_weights_become_float8_by_the_formula_and_frozen_ones_stay(self):
+        for form in ("fp8-blocks", "fp8-rows", "fp8-tensor"):
+            with self.subTest(form=form):
+                plain, out = self.train(fixture(form), form, train={"freeze": ["*self_attn*", "*embed_tokens*"]},
+                                        export={"max_shard_size": "200KiB"})
+                self.expect_formula(fixture(form), plain, out,
+                                    lambda name: "self_attn" not in name and "embed" not in name and "input_scale" not in name)
+
+    def test_merged_adapters_change_the_weights_that_they_adapt(self):
+        model = fixture("fp8-blocks")
+        plain, out = self.train(model, "merged", lora={"rank": 2, "targets": ["q_proj", "mlp.experts.down_proj"]},
+                                export={"adapters": "merge"})
+        self.expect_formula(model, plain, out, lambda name: "q_proj" in name or "down_proj" in name)
+
+    def test_changed_4_bit_weights_are_refused_with_what_to_use(self):
+        for form in ("int4", "mxfp4"):
+            job = reference_job("qwen3-moe-tiny", model={"path": fixture(form)}, debug={"dump": ""})
+            job["export"] = {"path": self.directory / "out", "at_end": True, "format": "source"}
+            for program_of in (("check",), ("run",)):
+                self.expect(sluice(*program_of, self.write_job(f"{form}.toml", **job)), 78, "export.format", form, "plain")
+
+    def test_there_is_no_source_without_published_weights(self):
+        job = {"job": {"kind": "export"}, "export": {"path": self.directory / "out", "format": "source"}}
+        model = {"path": FIXTURES / "qwen3-moe-tiny", "init": "random"}
+        self.expect(sluice("check", self.write_job("random.toml", **job, model=model)), 78, "export.format", "random")
+        job["export"]["experts"] = "fused"
+        self.expect(sluice("check", self.write_job("fused.toml", **job, model={"path": fixture("fp8-rows")})), 78, "export.experts")
+
+    def test_check_tells_the_bytes(self):
+        job = self.write_job(job={"kind": "export"}, model={"path": fixture("fp8-blocks")},
+                             export={"path": self.directory / "out", "format": "source"})
+        result = sluice("check", job)
+        self.expect(result, 0, f"{len(quantised.stored(fixture('fp8-blocks')))} tensors")
 
 
 if __name__ == "__main__":
