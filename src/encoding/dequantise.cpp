@@ -41,6 +41,7 @@ RowFunction function_of(Codes codes, DType to, VectorLevel level) {
     case Codes::kInt4:
       return function_of<Int4Code>(to, level);
     case Codes::kFloat4E2M1:
+    case Codes::kBFloat16:
       break;
   }
   return function_of<Float4Code>(to, level);
@@ -79,6 +80,8 @@ void read_scales(DType type, const std::byte* scales, std::int64_t count, float*
 void dequantise(const Encoding& encoding, Range elements, const std::byte* codes, const std::byte* scales,
                 DType to, std::byte* target, VectorLevel level) {
   SLUICE_ASSERT(to == DType::kBFloat16 || to == DType::kFloat32, "quantised weights as {}", name_of(to));
+  if (encoding.codes == Codes::kBFloat16)
+    return convert_elements(codes, DType::kBFloat16, target, to, elements.count());
   const RowFunction row_function = function_of(encoding.codes, to, level);
   constexpr std::int64_t kBlocks = 128;  // whose scales are widened at a time
   std::array<float, kBlocks> widened{};

@@ -6,7 +6,18 @@
 
 namespace sluice {
 
-std::int64_t bits_of(Codes codes) { return codes == Codes::kFloat8E4M3 ? 8 : 4; }
+std::int64_t bits_of(Codes codes) {
+  switch (codes) {
+    case Codes::kBFloat16:
+      return 16;
+    case Codes::kFloat8E4M3:
+      return 8;
+    case Codes::kInt4:
+    case Codes::kFloat4E2M1:
+      break;
+  }
+  return 4;
+}
 
 bool is_scale_type(DType dtype) {
   switch (dtype) {
@@ -28,12 +39,12 @@ std::int64_t Encoding::grid_columns() const { return divide_up(columns, block_co
 std::int64_t Encoding::atom_elements() const {
   constexpr std::int64_t kWord = 8;        // codes of an int32
   constexpr std::int64_t kLongest = 1024;  // a quarter of the smallest chunk there is
-  if (codes == Codes::kFloat8E4M3) return 1;
+  if (bits_of(codes) >= 8) return 1;
   return block_columns <= kLongest ? block_columns : kWord;
 }
 
 Range Encoding::scales_of(Range elements) const {
-  if (elements.count() <= 0) return {};
+  if (elements.count() <= 0 || codes == Codes::kBFloat16) return {};
   const std::int64_t first = elements.begin / columns;
   const std::int64_t last = (elements.end - 1) / columns;
   if (first < last) return {grid_row_of(first) * grid_columns(), (grid_row_of(last) + 1) * grid_columns()};
@@ -45,6 +56,7 @@ Range Encoding::scales_of(Range elements) const {
 std::string Encoding::text() const {
   if (codes == Codes::kInt4) return fmt::format("int4 in groups of {}", block_columns);
   if (codes == Codes::kFloat4E2M1) return fmt::format("mxfp4 in groups of {}", block_columns);
+  if (codes == Codes::kBFloat16) return std::string(name_of(DType::kBFloat16));
   const std::string_view type = name_of(DType::kFloat8E4M3);
   if (block_columns < columns || (block_rows > 1 && block_rows < rows))
     return fmt::format("{} in blocks of {} x {}", type, block_rows, block_columns);

@@ -18,6 +18,7 @@ enum class Codes : std::uint8_t {
   kInt4,  ///< half a byte, the lower half first: the number, from -8 to 7, plus 8
   /// Half a byte, the lower half first: sign, 2 bits of exponent, 1 of mantissa; all are numbers.
   kFloat4E2M1,
+  kBFloat16,  ///< two bytes: the element itself, without a scale
 };
 [[nodiscard]] std::int64_t bits_of(Codes codes);
 
@@ -59,7 +60,7 @@ struct Encoding {
   /// Bytes of all scales.
   [[nodiscard]] std::int64_t scale_bytes() const { return scale_count * size_of(scale_type); }
   /// "float8_e4m3fn in blocks of 128 x 128", "float8_e4m3fn by row", "float8_e4m3fn by tensor", "int4 in
-  /// groups of 32", "mxfp4 in groups of 32".
+  /// groups of 32", "mxfp4 in groups of 32", "bfloat16".
   [[nodiscard]] std::string text() const;
 
   friend bool operator==(const Encoding&, const Encoding&) = default;

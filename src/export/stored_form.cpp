@@ -69,6 +69,8 @@ std::vector<StoredTensor> parts_of(const std::string& name, const Shape& shape, 
       codes.push_back(kMxfp4Bytes);
       return {{name + "_blocks", DType::kUInt8, codes, StoredPart::kCodes},
               {name + "_scales", encoding.scale_type, grid, StoredPart::kScales}};
+    case Codes::kBFloat16:
+      break;
   }
   return {};
 }

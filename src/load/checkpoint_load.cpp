@@ -5,6 +5,7 @@
 #include "comm/run_together.hpp"
 #include "load/buffer_load.hpp"
 #include "weights/copy_agreement.hpp"
+#include "weights/stored_forms.hpp"
 #include "weights/tied_copies.hpp"
 
 #include <string>
@@ -21,6 +22,7 @@ PlannedLoad make_plan(MatchedCheckpoint source, const LoadRequest& request) {
 
 PlannedLoad match_and_plan(CheckpointIndex index, const LoadRequest& request) {
   CheckpointMatch match = match_checkpoint(index, request.keys, request.options.arena);
+  if (request.options.stores_plain_experts) encode_plain_experts(index, match, request.keys.manifest());
   return make_plan({std::move(index), std::move(match)}, request);
 }
 

@@ -83,6 +83,8 @@ struct LoadPlanOptions {
   ReaderAssignment readers;
   bool on_device = false;  ///< arenas that host code cannot reach: all that a rank receives is staged
   std::vector<int> left_in_files{};  ///< tensors of the manifest that no arena gets, ascending
+  /// Whether frozen routed experts in bfloat16 are stored too (encode_plain_experts()).
+  bool stores_plain_experts = false;
   bool discard = false;  ///< received bytes are staged and dropped: measures the stream alone, without arenas
 };
 

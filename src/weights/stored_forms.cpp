@@ -15,6 +15,15 @@ bool is_matrix_of_layer(const TensorInfo& tensor) {
   return tensor.layer >= 0 && tensor.shape.size() == 2 && tensor.role != Role::kRouter;
 }
 
+bool is_frozen_expert(const TensorInfo& tensor) {
+  return tensor.role == Role::kExpert && tensor.shape.size() == 3 && tensor.frozen && tensor.adapts.empty();
+}
+
+/// The encoding of elements that are published as they are.
+Encoding plain_encoding() {
+  return {.codes = Codes::kBFloat16, .rows = 1, .columns = 1, .block_rows = 1, .block_columns = 1};
+}
+
 /// Of matrices of so many rows as are published together: gate and up apart.
 Encoding announced(const QuantizationConfig& config, const TensorInfo& tensor) {
   constexpr std::int64_t kUsualGroup = 32;
@@ -36,6 +45,8 @@ Encoding announced(const QuantizationConfig& config, const TensorInfo& tensor) {
     case Codes::kFloat4E2M1:
       encoding.scale_type = DType::kUInt8;
       break;
+    case Codes::kBFloat16:
+      return encoding;
   }
   encoding.scale_count = tensor.element_count() / encoding.columns / encoding.rows * encoding.grid_rows() *
                          encoding.grid_columns();
@@ -63,6 +74,26 @@ StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& m
     if (is_new) stored.encodings.push_back(index.encodings[static_cast<std::size_t>(encoding)]);
     stored.ranges.push_back({matched.tensor, matched.begin, matched.count, at->second, matched.entry_begin});
   }
+  return stored;
+}
+
+void encode_plain_experts(CheckpointIndex& index, const CheckpointMatch& match,
+                          const ParameterManifest& manifest) {
+  const int encoding = static_cast<int>(index.encodings.size());
+  index.encodings.push_back(plain_encoding());
+  for (const MatchedEntry& matched : match.entries) {
+    CheckpointEntry& entry = index.entries[static_cast<std::size_t>(matched.entry)];
+    if (is_frozen_expert(manifest[matched.tensor]) && entry.dtype == DType::kBFloat16 && entry.encoding < 0 &&
+        !matched.is_transposed)
+      entry.encoding = encoding;
+  }
+}
+
+StoredTensors plain_experts(const ParameterManifest& manifest) {
+  StoredTensors stored{{plain_encoding()}, {}};
+  for (const int number : manifest.stored_tensors())
+    if (is_frozen_expert(manifest[number]))
+      stored.ranges.push_back({number, 0, manifest[number].element_count(), 0, 0});
   return stored;
 }
 

@@ -18,6 +18,14 @@ namespace sluice {
 [[nodiscard]] StoredTensors announced_stored(const QuantizationConfig& config,
                                              const ParameterManifest& manifest);
 
+/// Gives the entries of frozen routed experts that are published in bfloat16 an encoding, codes without
+/// scales, so that they can be stored as well.
+void encode_plain_experts(CheckpointIndex& index, const CheckpointMatch& match,
+                          const ParameterManifest& manifest);
+
+/// What such files are expected to hold that are not there: every frozen routed expert in bfloat16.
+[[nodiscard]] StoredTensors plain_experts(const ParameterManifest& manifest);
+
 /// A quantised tensor that training would change: an index of the manifest, or -1 if there is none.
 [[nodiscard]] int find_trained_quantised(const CheckpointIndex& index, const CheckpointMatch& match,
                                          const ParameterManifest& manifest);

@@ -145,7 +145,13 @@ class Using(UsingTest):
         chosen = self.plan(*words, "--memory", "30GB")
         self.assertGreater(chosen["stored_parameters"], 19e9)
         self.assertLess(chosen["ranks"][0]["peak_bytes"], 30e9)
+        self.assertNotIn("disk", chosen["ranks"][0])
         self.assertEqual(chosen["mode"]["state"], "float32")
+        # Below that, experts in their files where every rank sees these, still with the same state.
+        chosen = self.plan(*words, "--memory", "14GB", "--set", "load.readers=all")
+        self.assertGreater(chosen["ranks"][0]["disk"]["weights_bytes"], 1e9)
+        self.assertEqual(chosen["mode"]["state"], "float32")
+        self.assertNotIn("disk", self.plan(*words, "--memory", "14GB")["ranks"][0])
 
 
 class Source(StoredTest):
@@ -153,19 +159,19 @@ class Source(StoredTest):
 
     FROM_FILES = {"load": {"readers": "all"}}
 
-    def memory_of(self, form, ranks):
+    def memory_of(self, form, ranks, model={}):
         """A limit that just does with all experts in their files: of what it leaves a plan may fill nine tenths."""
         fixture, tokens = base_of(form)
         memory = {"offload": "source", "limit": "100MiB"}
         job = self.write_job(f"refused-{form}-{ranks}.toml", **self.FROM_FILES, memory=memory, **reference_job(
-            tokens, model={"path": FIXTURES / fixture, "dtype": "bfloat16", "frozen_format": "stored"}, lora=LORA))
+            tokens, model={"path": FIXTURES / fixture, "dtype": "bfloat16", "frozen_format": "stored"} | model, lora=LORA))
         refused = run_job(ranks, job)
         self.expect(refused, 71)
         lacking = float(re.search(r"([0-9.]+) MB too little", refused.output)[1])
         return memory | {"limit": f"{(100 << 20) + int(lacking * 1e6) + 1_500_000}B"}
 
     def from_files(self, form, ranks, **changes):
-        trained = self.train(form, ranks, "stored", **self.FROM_FILES, memory=self.memory_of(form, ranks), **changes)
+        trained = self.train(form, ranks, "stored", **self.FROM_FILES, memory=self.memory_of(form, ranks, changes.get("model", {})), **changes)
         self.assertRegex(self.output, rf"\noffload  ( [1-9][0-9.]* [kM]B,?){{{ranks}}} in ")
         return trained
 
@@ -173,6 +179,13 @@ class Source(StoredTest):
         for form, ranks in [("fp8-blocks", 3), ("int4", 2), ("mxfp4", 1), (GPT_OSS, 3), (GPT_OSS, 1)]:
             with self.subTest(form=form, ranks=ranks):
                 self.assert_same(self.train(form, ranks, "stored"), self.from_files(form, ranks))
+
+    def test_a_base_in_bfloat16_trains_the_same_bits_as_memory(self):
+        model = {"path": FIXTURES / "qwen3-moe-tiny"}
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                memory = self.train("int4", ranks, "dtype", model=model)
+                self.assert_same(memory, self.from_files("int4", ranks, model=model))
 
     def test_a_run_goes_on_from_files_and_exports_the_same_merged_model(self):
         exported = []

@@ -78,6 +78,7 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
                       .readers = assign_readers(config.load.readers, nodes),
                       .on_device = compute_memory() == MemoryKind::kDevice,
                       .left_in_files = tensors_of(shards, left_in_files),
+                      .stores_plain_experts = config.memory.offload == Offload::kSource,
                       .discard = config.load.sink == LoadSink::kDiscard}};
 }
 

@@ -37,8 +37,8 @@ void require_weights_in_files(const JobConfig& config, const StoredTensors& stor
   if (config.memory.offload != Offload::kSource || !stored.is_empty()) return;
   fail(
       ExitCode::kBadConfig,
-      "memory.offload: found \"source\", expected \"none\" or \"disk\", because {} has no quantised experts that "
-      "a job of kind \"{}\" could read where they were published",
+      "memory.offload: found \"source\", expected \"none\" or \"disk\", because {} has no frozen experts in bfloat16, "
+      "FP8, INT4 or MXFP4 that a job of kind \"{}\" could read where they were published",
       config.model.path.string(), name_of(config.job.kind));
 }
 
@@ -59,6 +59,8 @@ StoredTensors unless_trained(const Blueprint& plain, int trained, StoredTensors 
 
 StoredTensors announced_weights(const Blueprint& plain) {
   const auto quantization = read_quantization(plain.config.model.path);
+  if (!quantization && plain.config.memory.offload == Offload::kSource)
+    return plain_experts(plain.model.manifest);
   if (!quantization) return {};
   const ParameterManifest& manifest = plain.model.manifest;
   StoredTensors stored = announced_stored(*quantization, manifest);
@@ -70,8 +72,10 @@ StoredTensors announced_weights(const Blueprint& plain) {
 
 StoredTensors published_weights(const Blueprint& plain) {
   if (!holds_weights(plain.config.model.path)) return announced_weights(plain);
-  const CheckpointIndex index = read_checkpoint_index(plain.config.model.path);
+  CheckpointIndex index = read_checkpoint_index(plain.config.model.path);
   const CheckpointMatch match = match_checkpoint(index, plain.keys, plain.config.model.dtype);
+  if (plain.config.memory.offload == Offload::kSource)
+    encode_plain_experts(index, match, plain.model.manifest);
   return unless_trained(plain, find_trained_quantised(index, match, plain.model.manifest),
                         find_stored(index, match, plain.model.manifest));
 }
