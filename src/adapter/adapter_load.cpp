@@ -10,11 +10,20 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
+#include <memory>
 #include <span>
 
 namespace sluice {
 namespace {
+
+/// Error(kBadData) if a file has another length.
+ReadAdapterFile open_as_it_lies(const AdapterFile& file) {
+  const auto in = std::make_shared<const InputFile>(InputFile::open(file.path));
+  if (in->size_bytes() != file.bytes)
+    fail(ExitCode::kBadData, "{}: has {} bytes, and had {} when its header was read", file.path.string(),
+         in->size_bytes(), file.bytes);
+  return [in](std::int64_t offset, std::span<std::byte> out) { in->read_at(offset, out); };
+}
 
 class AdapterLoader {
  public:
@@ -35,16 +44,11 @@ class AdapterLoader {
   }
 
  private:
-  /// Opens a file, on rank 0.
-  [[nodiscard]] const InputFile& open(int number) {
-    if (number == open_) return *file_;
+  void open(int number) {
+    if (number == open_) return;
     const AdapterFile& file = adapter_.files[static_cast<std::size_t>(number)];
-    file_ = InputFile::open(file.path);
-    if (file_->size_bytes() != file.bytes)
-      fail(ExitCode::kBadData, "{}: has {} bytes, and had {} when its header was read", file.path.string(),
-           file_->size_bytes(), file.bytes);
+    read_ = adapter_.open ? adapter_.open(file) : open_as_it_lies(file);
     open_ = number;
-    return *file_;
   }
 
   void share(const PeftTensor& tensor, Range elements) {
@@ -52,9 +56,8 @@ class AdapterLoader {
     const std::int64_t bytes = elements.count() * size;
     run_on_root(comm_, [&] {
       fault_point("adapter.read", comm_.rank());
-      open(tensor.file)
-          .read_at(tensor.entry.begin + elements.begin * size,
-                   {chunk_.data(), static_cast<std::size_t>(bytes)});
+      open(tensor.file);
+      read_(tensor.entry.begin + elements.begin * size, {chunk_.data(), static_cast<std::size_t>(bytes)});
     });
     comm_.broadcast(chunk_.data(), bytes, 0).wait();
   }
@@ -73,8 +76,8 @@ class AdapterLoader {
   const ParameterManifest& manifest_;
   ShardArena& arena_;
   MemoryBlock chunk_;
-  std::optional<InputFile> file_;  ///< file that rank 0 has read last
-  int open_ = -1;                  ///< its number
+  ReadAdapterFile read_;  ///< reads the file that is open on rank 0
+  int open_ = -1;         ///< its number
 };
 
 }  // namespace

@@ -12,7 +12,11 @@
 #include "manifest/adapter.hpp"
 #include "manifest/manifest.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +27,10 @@ struct AdapterFile {
   std::filesystem::path path;
   std::int64_t bytes = 0;
 };
+
+/// Fills `out` with the bytes of one file from byte `offset` on. Error(kBadData) or Error(kIo) where these are
+/// not what they should be, or cannot be read.
+using ReadAdapterFile = std::function<void(std::int64_t offset, std::span<std::byte> out)>;
 
 /// Differences that two directories of the same adapter may have.
 struct PeftStyle {
@@ -35,6 +43,9 @@ struct PeftStyle {
 /// (checkpoint/saved_adapter.hpp).
 struct PeftAdapter {
   std::vector<AdapterFile> files;
+  /// Opens one of these where its bytes are to be proven, as those of a saved step against its digests; null:
+  /// they are read as they lie there.
+  std::function<ReadAdapterFile(const AdapterFile& file)> open{};
   AdapterDescription adapters;
   PeftStyle style;
   /// Tensors in the order of the files; elements that no file holds are zero.

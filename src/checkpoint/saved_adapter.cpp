@@ -2,8 +2,12 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "checkpoint/block_reader.hpp"
 #include "checkpoint/saved_weights.hpp"
 
+#include <algorithm>
+#include <memory>
+#include <span>
 #include <utility>
 
 namespace sluice {
@@ -32,6 +36,13 @@ PeftAdapter saved_adapter(const SavedStep& step, const std::filesystem::path& di
   const MatchedCheckpoint weights = saved_trained_weights(step, directory, manifest, DType::kFloat32);
   for (const CheckpointFile& file : weights.index.files)
     out.files.push_back({directory / file.name, file.bytes});
+  out.open = [directory, files = step.files](const AdapterFile& opened) -> ReadAdapterFile {
+    const auto file = std::ranges::find(files, opened.path.filename().string(), &SavedFile::name);
+    // The reader refers to what the step says of the file.
+    const auto kept = std::make_shared<const SavedFile>(*file);
+    return [kept, reader = std::make_shared<BlockReader>(directory, *kept)](
+               std::int64_t offset, std::span<std::byte> bytes) { reader->read(offset, bytes); };
+  };
   for (const MatchedEntry& matched : weights.match.entries) {
     const CheckpointEntry& entry = weights.index.entries[static_cast<std::size_t>(matched.entry)];
     out.tensors.push_back(

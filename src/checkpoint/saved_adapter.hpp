@@ -9,7 +9,8 @@
 
 namespace sluice {
 
-/// `adapters` are those of the step, read from `directory`; `manifest` is of a model without adapters.
+/// `adapters` are those of the step, read from `directory`; `manifest` is of a model without adapters. Every
+/// block of a file is proven before it is used.
 /// Error(kBadData) if they adapt what the model does not have, or if their values are not there once and
 /// whole in the model's shapes.
 [[nodiscard]] PeftAdapter saved_adapter(const SavedStep& step, const std::filesystem::path& directory,

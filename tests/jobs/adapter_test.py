@@ -315,6 +315,19 @@ class Refused(AdapterTest):
         self.refuse(65, "lora.start", "adapts a weight that this model does not have", "tensors are missing",
                     **self.training(adapter_directory("qwen3-moe"), "qwen3_5-moe-tiny"))
 
+    def test_a_saved_step_whose_bytes_are_not_what_was_saved(self):
+        model = FIXTURES / "qwen3-moe-tiny"
+        result, output = self.run_job(2, "train.toml", **reference_job(
+            model.name, lora={"rank": 2, "targets": ["q_proj"]}, train={"steps": 1}, debug={"dump": ""}))
+        self.expect(result, 0)
+        path = next(output.glob("checkpoints/step-*/rank-00001.safetensors"))
+        raw = bytearray(path.read_bytes())
+        raw[-1] ^= 1
+        path.write_bytes(raw)
+        tables = {"model": {"path": model, "adapter": output}, "data": {"tokens": model / "reference.h5", "sequence_length": 48}}
+        result, _ = self.run_job(2, "evaluate.toml", job={"kind": "evaluate"}, **tables)
+        self.expect(result, 65, "rank-00001.safetensors", "not what was saved")
+
     def test_an_adapter_of_another_rank(self):
         self.refuse(78, "lora.rank: found 8, expected 4 or 0", **self.training(adapter_directory("qwen3-moe"), rank=8))
         self.refuse(65, "is [4, 64], expected [5, 64] of this model at rank 5", **self.training(self.copy("qwen3-moe", r=5)))
