@@ -16,6 +16,10 @@ std::optional<Codes> codes_of(std::string_view name, const Shape& shape, const T
                               const std::optional<QuantizationConfig>& config) {
   if (!config || shape.size() < 2) return std::nullopt;
   if (!name.ends_with("weight") && !name.ends_with("_proj")) return std::nullopt;
+  constexpr std::string_view kWeight = ".weight";
+  const std::string_view module =
+      name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
+  if (config->plain.contain(module)) return std::nullopt;
   const bool is_expert = info.role == Role::kExpert;
   const bool is_projection = is_expert || (info.layer >= 0 && name.find("_proj") != std::string_view::npos);
   for (const Codes codes : config->codes) {

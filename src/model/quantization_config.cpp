@@ -37,12 +37,20 @@ void read_block(const ConfigReader& config, const char* key, QuantizationConfig&
   out.block = {block[0], block[1]};
 }
 
+/// The list at the key that transformers has for it, or vLLM.
+void read_plain_modules(const ConfigReader& config, const char* key, PlainModules::Rule rule,
+                        QuantizationConfig& out) {
+  if (config.has(key)) out.plain = {config.texts({key}), rule, fmt::format("{}: {}", config.name(), key)};
+}
+
 /// `quant_method` "fp8", as DeepSeek publishes it and transformers writes it.
 void read_float8(const ConfigReader& config, QuantizationConfig& out) {
   if (config.text({"fmt"}, "e4m3") != "e4m3")
     config.refuse("fmt", fmt::format("'e4m3', the only form of FP8 weights that is read: {}", kInstead));
   announce(out, Codes::kFloat8E4M3);
   read_block(config, "weight_block_size", out);
+  for (const char* key : {"ignored_layers", "modules_to_not_convert"})
+    read_plain_modules(config, key, PlainModules::Rule::kParts, out);
 }
 
 void read_weights(const ConfigReader& weights, QuantizationConfig& out) {
@@ -87,6 +95,7 @@ void read_compressed(const ConfigReader& config, QuantizationConfig& out) {
           sparsity->refuse("format", fmt::format("'dense', as sparse weights are not read: {}", kInstead));
       if (const auto groups = config.object({"config_groups"}))
         for (const ConfigReader& group : groups->objects()) read_group(group, out);
+      read_plain_modules(config, "ignore", PlainModules::Rule::kNames, out);
       if (out.codes.empty()) config.refuse("config_groups", "a group that says how weights are stored");
       return;
     }
@@ -109,15 +118,17 @@ bool QuantizationConfig::announces(Codes form) const { return std::ranges::find(
 std::optional<QuantizationConfig> read_quantization(const ConfigReader& config) {
   const std::optional<ConfigReader> quantization = config.object({kKey});
   if (!quantization) return std::nullopt;
-  QuantizationConfig out{quantization->name(), {}, {}, {}};
+  QuantizationConfig out;
+  out.name = quantization->name();
   const std::string method = quantization->has("quant_method") ? quantization->text({"quant_method"}) : "";
   if (method == "fp8")
     read_float8(*quantization, out);
   else if (method == "compressed-tensors")
     read_compressed(*quantization, out);
-  else if (method == "mxfp4")
+  else if (method == "mxfp4") {
     announce(out, Codes::kFloat4E2M1);
-  else
+    read_plain_modules(*quantization, "modules_to_not_convert", PlainModules::Rule::kParts, out);
+  } else
     quantization->refuse(
         "quant_method",
         fmt::format("'fp8', 'compressed-tensors', 'mxfp4' or no quantization_config: {}", kInstead));

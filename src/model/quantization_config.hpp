@@ -3,6 +3,7 @@
 
 #include "encoding/encoding.hpp"
 #include "model/config_reader.hpp"
+#include "model/plain_modules.hpp"
 
 #include <array>
 #include <cstdint>
@@ -19,6 +20,7 @@ struct QuantizationConfig {
   std::vector<Codes> codes;  ///< codes that config.json announces, each once
   std::optional<std::array<std::int64_t, 2>> block;  ///< rows and columns of a block of FP8 weights
   std::optional<std::int64_t> group;  ///< neighbours of a row of 4-bit weights that share a scale
+  PlainModules plain{};               ///< modules that keep plain weights, whatever the codes are for
 
   [[nodiscard]] bool announces(Codes form) const;
 };

@@ -116,6 +116,28 @@ TEST_F(SynthesizeTest, stores_weights_in_the_form_that_is_asked_for) {
   }
 }
 
+TEST_F(SynthesizeTest, leaves_modules_plain_that_the_config_names) {
+  fs::create_directory(beside("source"));
+  for (
+      const char* config :
+      {R"({"quant_method": "fp8", "modules_to_not_convert": ["model.layers.*.self_attn"]})",
+       R"({"quant_method": "fp8", "ignored_layers": ["model.layers.*.self_attn"]})",
+       R"({"quant_method": "compressed-tensors", "format": "float-quantized", "ignore": ["re:.*self_attn"], "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}}})"}) {
+    fs::remove_all(out());
+    fs::remove(beside("source") / "config.json");
+    test::write_file(beside("source") / "config.json",
+                     fmt::format("{{\"quantization_config\": {}}}", config));
+    run({.quantization = read_quantization(beside("source")),
+         .companions = companion_files(beside("source")).files});
+    const CheckpointIndex index = read_checkpoint_index(out());
+    for (const CheckpointEntry& entry : index.entries) {
+      if (entry.name.find("_proj") == std::string::npos) continue;
+      EXPECT_EQ(index.encoding_of(entry) == nullptr, entry.name.find("self_attn") != std::string::npos)
+          << entry.name << " with " << config;
+    }
+  }
+}
+
 TEST_F(SynthesizeTest, sparse_files_have_full_length_and_no_blocks) {
   const ParameterManifest large = test::manifest_of({.hidden = 1024, .layers = 1, .vocabulary = 50'000});
   synthesize_checkpoint(KeyMap(large), out(), {.sparse = true});

@@ -25,7 +25,7 @@ SequenceLimit read_query_growth(const ConfigReader& config) {
 
 /// Mistral4TopkRouter gives the scores of groups that are not chosen as 0, which no score of a softmax is
 /// below, so that leaving them out chooses the same experts.
-void read_router(const ConfigReader& config, ModelConfig& model) {
+void read_mistral_router(const ConfigReader& config, ModelConfig& model) {
   model.router = {.normalize = config.boolean({"norm_topk_prob"}, true),
                   .epsilon = 1e-20,
                   .scale = config.positive({"routed_scaling_factor"}, 1.0),
@@ -48,7 +48,7 @@ ModelConfig read_mistral4_config(const ConfigReader& config) {
   read_expert_config(config, "moe_intermediate_size", model);
   read_shared_experts(config, 1, model);
   model.experts_before_router = true;
-  read_router(config, model);
+  read_mistral_router(config, model);
   read_first_dense_layers(config, 0, model);
   return model;
 }

@@ -1,0 +1,54 @@
+#include "model/plain_modules.hpp"
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <regex>
+
+namespace sluice {
+namespace {
+
+using Found = std::match_results<std::string_view::const_iterator>;
+
+bool begins_with_match(std::string_view name, const std::regex& pattern) {
+  Found found;
+  return std::regex_search(name.begin(), name.end(), found, pattern, std::regex_constants::match_continuous);
+}
+
+bool is_border(std::string_view name, std::size_t at) {
+  return at == name.size() || name[at] == '.' || (at > 0 && name[at - 1] == '.');
+}
+
+/// Whether the pattern is all of the name up to one of the borders between its parts. Published lists have
+/// hundreds of plain names, which are compared as such.
+bool begins_with_parts(std::string_view name, const std::string& pattern) {
+  constexpr std::string_view kSpecial = "^$\\*+?()[]{}|";
+  if (pattern.find_first_of(kSpecial) == std::string::npos)
+    return name.starts_with(pattern) && is_border(name, pattern.size());
+  const std::regex expression(pattern);
+  for (std::size_t end = 0; end <= name.size(); ++end)
+    if (is_border(name, end) &&
+        std::regex_match(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(end), expression))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+bool PlainModules::contain(std::string_view module) const {
+  constexpr std::string_view kExpression = "re:";
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
+    const bool is_expression = rule == Rule::kParts || pattern.starts_with(kExpression);
+    if (!is_expression) return pattern == module;
+    try {
+      if (rule == Rule::kParts) return module.ends_with(pattern) || begins_with_parts(module, pattern);
+      return begins_with_match(module, std::regex(pattern.substr(kExpression.size())));
+    } catch (const std::regex_error&) {
+      fail(ExitCode::kBadData, "{}: found \"{}\", expected names of modules or regular expressions", name,
+           printable(pattern));
+    }
+  });
+}
+
+}  // namespace sluice
