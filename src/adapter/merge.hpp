@@ -46,7 +46,7 @@ void require_mergeable(const ParameterManifest& manifest);
 /// every adapter in `manifest`: worked out in float32 and rounded once to the arena's type. `adapters` holds
 /// this rank's shards of A and B, in any training type; they stay as they are, so that whoever goes on
 /// computing with both would count them twice. Holds some `staging_bytes`, and A of one weight or expert.
-/// Stored weights stay as they are: returns what MergedArena adds to those of this rank, in float32.
+/// Stored weights stay as they are: returns what MergedValues adds to those of this rank, in float32.
 std::vector<StoredChange> merge_adapters(Communicator& comm, const ParameterManifest& manifest,
                                          const ShardValues& adapters, ShardArena& arena,
                                          std::int64_t staging_bytes = 8 * kMiB);

@@ -1,9 +1,9 @@
 #include "checkpoint/export_step.hpp"
 
+#include "adapter/merged_values.hpp"
 #include "base/boxes/transpose.hpp"
 #include "base/error.hpp"
 #include "checkpoint/block_reader.hpp"
-#include "checkpoint/merged_values.hpp"
 #include "checkpoint/saved_weights.hpp"
 #include "export/export_writer.hpp"
 #include "weights/entry_reader.hpp"

@@ -1,6 +1,6 @@
 #include "job/export_adapter.hpp"
 
-#include "adapter/merged_arena.hpp"
+#include "adapter/merged_values.hpp"
 #include "adapter/peft_layout.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
@@ -65,7 +65,8 @@ void export_model(JobContext& context, const ShardValues& values, ShardArena& we
   context.comm.set_deadline("export", context.config().deadline.load_seconds);
   const std::vector<StoredChange> changes = merge_adapters(context.comm, blueprint.model.manifest, values,
                                                            weights, context.config().load.chunk_bytes);
-  export_weights(context, MergedArena(weights, changes));
+  const ArenaValues base(weights);
+  export_weights(context, MergedValues(base, changes));
 }
 
 }  // namespace sluice

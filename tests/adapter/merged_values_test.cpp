@@ -1,4 +1,4 @@
-#include "checkpoint/merged_values.hpp"
+#include "adapter/merged_values.hpp"
 
 #include "model/architecture.hpp"
 
