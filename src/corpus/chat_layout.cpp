@@ -32,7 +32,7 @@ class ChatMlLayout : public ChatLayout {
  public:
   explicit ChatMlLayout(std::string name) : name_(std::move(name)) {}
 
-  [[nodiscard]] LaidOut lay_out(const Conversation& conversation, bool wants_answers) override {
+  [[nodiscard]] LaidOut lay_out(const Conversation& conversation, AnswerPlaces places) override {
     LaidOut out;
     for (std::size_t i = 0; i < conversation.messages->size(); ++i) {
       const Json& message = (*conversation.messages)[i];
@@ -45,14 +45,14 @@ class ChatMlLayout : public ChatLayout {
       out.text += "<|im_start|>" + role + "\n";
       const auto begin = static_cast<std::int64_t>(out.text.size());
       out.text += content->get_ref<const std::string&>() + "<|im_end|>\n";
-      if (wants_answers && role == "assistant")
+      if (places == AnswerPlaces::kFound && role == "assistant")
         out.answers.push_back(
             {begin, static_cast<std::int64_t>(out.text.size()), static_cast<std::int64_t>(i)});
     }
     return out;
   }
   [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
-    return lay_out(conversation, /*wants_answers=*/false).text + "<|im_start|>assistant\n";
+    return lay_out(conversation, AnswerPlaces::kNone).text + "<|im_start|>assistant\n";
   }
 
  private:
@@ -63,8 +63,8 @@ class JinjaLayout : public ChatLayout {
  public:
   explicit JinjaLayout(ChatTemplate chat_template) : template_(std::move(chat_template)) {}
 
-  [[nodiscard]] LaidOut lay_out(const Conversation& conversation, bool wants_answers) override {
-    const Json answer = render(conversation, wants_answers, /*is_prompt=*/false);
+  [[nodiscard]] LaidOut lay_out(const Conversation& conversation, AnswerPlaces places) override {
+    const Json answer = render(conversation, places, /*is_prompt=*/false);
     LaidOut out;
     out.text = answer["text"].get<std::string>();
     for (const Json& span : answer["spans"])
@@ -73,15 +73,15 @@ class JinjaLayout : public ChatLayout {
     return out;
   }
   [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
-    return render(conversation, /*wants_answers=*/false, /*is_prompt=*/true)["text"].get<std::string>();
+    return render(conversation, AnswerPlaces::kNone, /*is_prompt=*/true)["text"].get<std::string>();
   }
 
  private:
-  Json render(const Conversation& conversation, bool wants_answers, bool is_prompt) {
+  Json render(const Conversation& conversation, AnswerPlaces places, bool is_prompt) {
     if (!helper_) start();
     const Json request = {{"messages", *conversation.messages},
                           {"tools", *conversation.tools},
-                          {"wants_spans", wants_answers},
+                          {"wants_spans", places == AnswerPlaces::kFound},
                           {"is_prompt", is_prompt}};
     return ask(request.dump());
   }
@@ -131,8 +131,8 @@ class LayoutByTools : public ChatLayout {
   LayoutByTools(std::unique_ptr<ChatLayout> plain, std::unique_ptr<ChatLayout> with_tools)
       : plain_(std::move(plain)), with_tools_(std::move(with_tools)) {}
 
-  [[nodiscard]] LaidOut lay_out(const Conversation& conversation, bool wants_answers) override {
-    return of(conversation).lay_out(conversation, wants_answers);
+  [[nodiscard]] LaidOut lay_out(const Conversation& conversation, AnswerPlaces places) override {
+    return of(conversation).lay_out(conversation, places);
   }
   [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
     return of(conversation).lay_out_prompt(conversation);

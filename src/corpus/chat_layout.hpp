@@ -37,13 +37,16 @@ struct ChatTemplate {
   double deadline_seconds = 60;               ///< limit for laying out one conversation
 };
 
+/// Whether the places of answers in a text that is laid out are looked for.
+enum class AnswerPlaces : std::uint8_t { kNone, kFound };
+
 /// Lays out one conversation after another. Not for several threads at once.
 class ChatLayout {
  public:
   virtual ~ChatLayout() = default;
-  /// `wants_answers`: whether the spans are needed. Error(kBadData) if the template refuses the conversation,
-  /// in words that follow "FILE:LINE: ", with the line of the template.
-  [[nodiscard]] virtual LaidOut lay_out(const Conversation& conversation, bool wants_answers) = 0;
+  /// Error(kBadData) if the template refuses the conversation, in words that follow "FILE:LINE: ", with the
+  /// line of the template.
+  [[nodiscard]] virtual LaidOut lay_out(const Conversation& conversation, AnswerPlaces places) = 0;
   /// Lays out a conversation followed by what the template puts before an answer (add_generation_prompt).
   [[nodiscard]] virtual std::string lay_out_prompt(const Conversation& conversation) = 0;
 };

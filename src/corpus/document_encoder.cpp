@@ -63,7 +63,8 @@ void DocumentEncoder::encode_conversation(const Conversation& conversation, Enco
   const bool all_are_trained =
       std::ranges::find(conversation.is_trained, false) == conversation.is_trained.end();
   const bool counts_everything = options_->loss == Loss::kAll && all_are_trained;
-  const LaidOut laid_out = layout_->lay_out(conversation, !counts_everything);
+  const LaidOut laid_out =
+      layout_->lay_out(conversation, counts_everything ? AnswerPlaces::kNone : AnswerPlaces::kFound);
   if (counts_everything) {
     encoder_.append(laid_out.text, out.ids);
     out.mask.assign(out.ids.size(), 1);

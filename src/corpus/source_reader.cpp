@@ -59,7 +59,8 @@ void SourceReader::open(std::size_t source) {
   is_inside_ = false;
   cut_again_at_ = 0;
   static_cast<void>(fill());
-  form_ = form_of(buffer_, buffer_.size() < kRead_bytes, paths_[source], format_);
+  form_ = form_of(buffer_, buffer_.size() < kRead_bytes ? KnownPart::kAll : KnownPart::kFront, paths_[source],
+                  format_);
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (form_ != SourceForm::kText && left().starts_with(kByteOrderMark)) drop(kByteOrderMark.size());
 }

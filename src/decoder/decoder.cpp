@@ -49,14 +49,14 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
 
 }  // namespace
 
-Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length,
+Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t positions,
                  const ops::Dropout* dropout)
     : config_(config),
       embedding_(views[blocks::embedding_and_head::kEmbedding]),
       final_norm_(views[blocks::norms::kFinal]),
       head_(views.weight(blocks::embedding_and_head::kHead, dropout)),
       rotary_(ops::make_rotary_table(
-          sequence_length, rotary_frequencies(config.rotary), config.rotary.magnitude,
+          positions, rotary_frequencies(config.rotary), config.rotary.magnitude,
           config.rotary.interleaved ? ops::RotaryLayout::kInterleaved : ops::RotaryLayout::kHalves)) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
     layers_.push_back(layer_parameters(config, views, layer, dropout));
@@ -149,12 +149,13 @@ RoutingSums Decoder::no_routing(int index) const {
 }
 
 Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,
-                            bool want_grad) const {
+                            ops::LossGradients gradients) const {
+  const bool want_grad = gradients == ops::LossGradients::kMade;
   const at::AutoGradMode grad_mode(want_grad);
   const at::Tensor input = x.detach().requires_grad_(want_grad);
   const at::Tensor hidden = block_norm(config_, input, final_norm_).view({-1, config_.hidden_size});
   const ops::CrossEntropy loss =
-      ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), loss_scale, want_grad);
+      ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), loss_scale, gradients);
   const at::Tensor losses = loss.losses.view_as(targets);
   if (!want_grad) return {losses, {}};
   return {losses, ops::graph_gradient(hidden, input, loss.d_hidden)};

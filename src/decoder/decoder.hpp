@@ -39,9 +39,9 @@ class Decoder {
  public:
   /// Views are taken from `views`, whose units must be bound whenever a function here uses them: the
   /// embedding's for embed(), a layer's dense and expert units for layer() and its backward, the final unit's
-  /// (and with tied embeddings the embedding's) for head(). `sequence_length` bounds the positions.
+  /// (and with tied embeddings the embedding's) for head(). Tokens have positions below `positions`.
   /// `dropout`, if not null, is that of low-rank changes, and must outlive the decoder and all graphs.
-  Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t sequence_length,
+  Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t positions,
           const ops::Dropout* dropout = nullptr);
 
   /// ids [...] int64 -> [..., hidden].
@@ -90,12 +90,12 @@ class Decoder {
 
   struct Head {
     at::Tensor losses;  ///< [b, L] float64, not scaled; 0 where the target is ops::kNoTarget
-    at::Tensor d_x;  ///< [b, L, hidden] gradient of loss_scale * sum of losses; undefined without want_grad
+    at::Tensor d_x;  ///< [b, L, hidden] gradient of loss_scale * sum of losses; undefined without gradients
   };
-  /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With `want_grad` also the
+  /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With gradients also the
   /// gradients, those of the parameters being added to their views.
   [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,
-                          bool want_grad) const;
+                          ops::LossGradients gradients) const;
 
   /// Logits [L, vocabulary] float32 of a few tokens x [L, hidden].
   [[nodiscard]] at::Tensor logits(const at::Tensor& x) const;

@@ -42,7 +42,7 @@ at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Place
 }  // namespace
 
 ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
-                               DType dtype, bool experts_in_turn, const StoredLayout* stored)
+                               DType dtype, const StoredLayout* stored, ExpertGradients experts)
     : manifest_(manifest),
       layouts_(plan.layouts()),
       views_(manifest.tensors().size()),
@@ -62,14 +62,15 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
     const std::int64_t held = plan.gathered_range(unit, rank).count();
     values_.push_back(unbound_storage(held * size_of(dtype)));
     gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32)));
-    if (experts_in_turn && layout.kind() == UnitKind::kExperts && layout.is_trained())
+    const bool in_turn = experts == ExpertGradients::kInTurn && layout.kind() == UnitKind::kExperts;
+    if (in_turn && layout.is_trained())
       completions_[unit] = [this, unit](std::int64_t expert) { consumer_(unit, expert); };
     for (const Placement& placement : layout.placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
       const std::vector<std::int64_t> shape = shape_of(tensor, layout, held);
       const std::vector<std::int64_t> strides = placement.strides(tensor.shape);
       std::vector<std::int64_t> gradient_strides = strides;
-      if (experts_in_turn && layout.kind() == UnitKind::kExperts) gradient_strides.front() = 0;
+      if (in_turn) gradient_strides.front() = 0;
       views_[static_cast<std::size_t>(placement.tensor)] = {
           view_of(values_.back(), scalar_type(dtype), placement, shape, strides),
           layout.is_trained() ? view_of(gradients_.back(), at::kFloat, placement, shape, gradient_strides)

@@ -8,6 +8,7 @@
 #include "ops/adapters/lora.hpp"
 #include "ops/experts.hpp"
 #include "ops/parameter.hpp"
+#include "shard/expert_gradients.hpp"
 #include "shard/shard_plan.hpp"
 
 #include <c10/core/Storage.h>
@@ -30,12 +31,11 @@ namespace sluice {
 class ParameterViews {
  public:
   /// `manifest` and `plan` must outlive the views. All tensors have the element type `dtype`, gradients
-  /// float32. Fused expert tensors [E, ...] have as many experts as `rank` holds; `experts_in_turn`: their
-  /// gradients all lie in one place, that of one expert. `stored`: where stored units have their codes and
-  /// scales; it must outlive the views, which allocate room for the numbers of one expert and of one dense
-  /// unit.
+  /// float32. Fused expert tensors [E, ...] have as many experts as `rank` holds; `experts` says where their
+  /// gradients lie. `stored`: where stored units have their codes and scales; it must outlive the views,
+  /// which allocate room for the numbers of one expert and of one dense unit.
   ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank, DType dtype,
-                 bool experts_in_turn = false, const StoredLayout* stored = nullptr);
+                 const StoredLayout* stored = nullptr, ExpertGradients experts = ExpertGradients::kTogether);
 
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.

@@ -181,16 +181,16 @@ void PagedFile::acquire(int region) {
   wanted.is_used = true;
 }
 
-void PagedFile::release(int region, bool is_dirty, bool keep) {
+void PagedFile::release(int region, Content content, Memory memory) {
   const Workers::Lock lock = workers_.lock();
   Region& used = regions_[static_cast<std::size_t>(region)];
   SLUICE_ASSERT(used.is_used, "region {} is not in use", region);
   used.is_used = false;
-  used.stays = keep;
-  if (is_dirty) {
+  used.stays = memory == Memory::kKept;
+  if (content == Content::kWritten) {
     used.place = Place::kLeaving;
     writes_.push_back(region);
-  } else if (!keep) {
+  } else if (!used.stays) {
     drop(used);
   }
   workers_.notify();

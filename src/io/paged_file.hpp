@@ -57,8 +57,12 @@ class PagedFile {
   /// Waits until the region is there, and keeps it until release(). Error(kIo) for what the disk refused,
   /// also earlier and elsewhere, for bytes that are not those written, and after limit_seconds.
   void acquire(int region);
-  /// `is_dirty`: its memory was written, so the file follows. `keep`: it stays in memory for its next use.
-  void release(int region, bool is_dirty, bool keep);
+  /// Whether a region's memory was written, so that the file follows.
+  enum class Content : std::uint8_t { kUnchanged, kWritten };
+  /// Whether a region gives up its memory, or stays there for its next use.
+  enum class Memory : std::uint8_t { kFreed, kKept };
+  /// Ends the use of a region that acquire() began.
+  void release(int region, Content content, Memory memory);
   /// Waits until all that was released is written. Error(kIo) as acquire().
   void finish();
 

@@ -150,14 +150,14 @@ std::optional<IgnoredKey> ignored_key(std::string_view name) {
   return std::nullopt;
 }
 
-PerExpertCut::PerExpertCut(std::string_view name, const std::vector<std::int64_t>& shape, bool keeps_joined)
+PerExpertCut::PerExpertCut(std::string_view name, const std::vector<std::int64_t>& shape, GateAndUp joined)
     : name_(name), expert_(0), shape_(shape) {
   const std::optional<ExpertKey> key = parse_expert_key(name);
   if (!key || shape.size() != (key->expert ? 2 : 3)) return;
   // A shape comes from a file, and must not make more names than any model has.
   constexpr std::int64_t kMaxExperts = 65'536;
   if (std::ranges::count(shape, 0) > 0 || (!key->expert && shape[0] > kMaxExperts)) return;
-  const bool is_split = key->projection == &kJoined && !keeps_joined;
+  const bool is_split = key->projection == &kJoined && joined == GateAndUp::kSplit;
   const std::int64_t rows = shape[shape.size() - 2];
   if (is_split && rows % 2 != 0) return;
 

@@ -55,14 +55,18 @@ struct PublishedTensor {
 /// architecture.
 [[nodiscard]] std::optional<IgnoredKey> ignored_key(std::string_view name);
 
+/// What becomes of the gate and up of an expert that are joined in one tensor: where their rows alternate
+/// they cannot be split.
+enum class GateAndUp : std::uint8_t { kSplit, kJoined };
+
 /// How a tensor is cut into those of the per-expert layout: experts that are fused ([E, 2I, H], [E, I, H] or
 /// [E, H, I]) or have gate and up joined ([2I, H]) into each expert's projections; any other tensor is its
 /// own only part. The parts are of one shape, follow each other and make up the tensor.
 class PerExpertCut {
  public:
-  /// `name` is a plain_name(). `keeps_joined`: gate and up of an expert are one part, as where their rows
-  /// alternate.
-  PerExpertCut(std::string_view name, const std::vector<std::int64_t>& shape, bool keeps_joined = false);
+  /// `name` is a plain_name().
+  PerExpertCut(std::string_view name, const std::vector<std::int64_t>& shape,
+               GateAndUp joined = GateAndUp::kSplit);
 
   [[nodiscard]] std::int64_t parts() const { return parts_; }
   /// Shape of each part.

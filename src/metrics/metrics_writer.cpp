@@ -76,7 +76,7 @@ std::vector<Column> plain_columns(const std::vector<ColumnOf<Source>>& columns) 
 /// Values of all rows by column.
 std::vector<MetricValues> by_column(const std::vector<EvaluationRow>& rows) {
   std::vector<MetricValues> out;
-  for (const EvaluationColumn& column : evaluation_columns(/*total=*/false)) {
+  for (const EvaluationColumn& column : document_columns()) {
     MetricValues joined = column.values(rows.front());
     const auto append = [](auto& list, const auto& more) { list.push_back(more.front()); };
     for (std::size_t i = 1; i < rows.size(); ++i)
@@ -117,8 +117,8 @@ void MetricsWriter::create_load(int world_size) {
 
 void MetricsWriter::create_evaluation(std::int64_t documents) {
   if (documents == 0) return;
-  documents_.emplace(file_, plain_columns(evaluation_columns(/*total=*/false)), documents);
-  for (const EvaluationColumn& column : evaluation_columns(/*total=*/true))
+  documents_.emplace(file_, plain_columns(document_columns()), documents);
+  for (const EvaluationColumn& column : total_columns())
     totals_.push_back(create_unknown(file_, column.column, 1));
 }
 
@@ -167,7 +167,7 @@ void MetricsWriter::append(const SampleRow& sample) {
 
 void MetricsWriter::write_total(const EvaluationRow& total) {
   SLUICE_ASSERT(documents_, "{} was not made for an evaluation", file_.name());
-  const std::vector<EvaluationColumn> columns = evaluation_columns(/*total=*/true);
+  const std::vector<EvaluationColumn> columns = total_columns();
   for (std::size_t i = 0; i < columns.size(); ++i)
     write_values(totals_[i], {{0}, {1}}, columns[i].values(total));
   file_.flush();

@@ -80,6 +80,20 @@ void add_epochs(const MetricsHeader& header, std::vector<StepColumn>& columns) {
        list(&TrainRow::epochs)});
 }
 
+/// Columns of a loss, with names that begin with `prefix`, and meanings that end with whose it is.
+std::vector<EvaluationColumn> evaluation_columns(const std::string& prefix, const std::string& whose) {
+  return {
+      {{prefix + "loss", DType::kFloat64, "nat/token",
+        "Mean cross-entropy over the predicted tokens of" + whose},
+       scalar(&EvaluationRow::loss)},
+      {{prefix + "perplexity", DType::kFloat64, "1", "e to the power of the loss of" + whose},
+       scalar(&EvaluationRow::perplexity)},
+      {{prefix + "tokens", DType::kInt64, "tokens",
+        "Predicted tokens, all but a document's first, of" + whose + ". Written after the other columns"},
+       scalar(&EvaluationRow::tokens)},
+  };
+}
+
 }  // namespace
 
 std::vector<StepColumn> step_columns(const MetricsHeader& header) {
@@ -179,19 +193,12 @@ std::vector<LoadColumn> load_columns() {
   };
 }
 
-std::vector<EvaluationColumn> evaluation_columns(bool total) {
-  const std::string prefix = total ? "/evaluate/total_" : "/evaluate/";
-  const std::string whose = total ? " all documents" : " each document, in the order of the token file";
-  return {
-      {{prefix + "loss", DType::kFloat64, "nat/token",
-        "Mean cross-entropy over the predicted tokens of" + whose},
-       scalar(&EvaluationRow::loss)},
-      {{prefix + "perplexity", DType::kFloat64, "1", "e to the power of the loss of" + whose},
-       scalar(&EvaluationRow::perplexity)},
-      {{prefix + "tokens", DType::kInt64, "tokens",
-        "Predicted tokens, all but a document's first, of" + whose + ". Written after the other columns"},
-       scalar(&EvaluationRow::tokens)},
-  };
+std::vector<EvaluationColumn> document_columns() {
+  return evaluation_columns("/evaluate/", " each document, in the order of the token file");
+}
+
+std::vector<EvaluationColumn> total_columns() {
+  return evaluation_columns("/evaluate/total_", " all documents");
 }
 
 std::vector<SampleColumn> sample_columns(std::int64_t tokens) {

@@ -113,8 +113,10 @@ struct FormerName {
 /// All columns of such a run. /train/step is the last: its length is the number of complete rows.
 [[nodiscard]] std::vector<StepColumn> step_columns(const MetricsHeader& header);
 [[nodiscard]] std::vector<LoadColumn> load_columns();
-/// Columns for each document [documents], or with `total` for all documents together [1], named "total_...".
-[[nodiscard]] std::vector<EvaluationColumn> evaluation_columns(bool total);
+/// Columns for each document [documents].
+[[nodiscard]] std::vector<EvaluationColumn> document_columns();
+/// Columns for all documents together [1], named "total_...".
+[[nodiscard]] std::vector<EvaluationColumn> total_columns();
 /// Columns for samples of at most `tokens` tokens. /samples/step is the last one.
 [[nodiscard]] std::vector<SampleColumn> sample_columns(std::int64_t tokens);
 

@@ -152,7 +152,8 @@ void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
 }  // namespace
 
 CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, const at::Tensor& targets,
-                                  double loss_scale, bool want_grad) {
+                                  double loss_scale, LossGradients gradients) {
+  const bool want_grad = gradients == LossGradients::kMade;
   const trace::Span span(trace::Kind::kOperation, "loss");
   const at::NoGradGuard no_grad;
   const at::Tensor ids = targets.contiguous();

@@ -68,7 +68,7 @@ std::int64_t layer_bytes(const LayerActivations& layer, std::int64_t hidden, std
 
 }  // namespace
 
-TrainedParts trained_parts(const ParameterManifest& manifest, int lowest_layer, bool drops) {
+TrainedParts trained_parts(const ParameterManifest& manifest, const Workload& work, int lowest_layer) {
   TrainedParts parts{.lowest_layer = lowest_layer};
   std::map<int, std::int64_t> of_layer;
   for (const TensorInfo& tensor : manifest.tensors()) {
@@ -76,14 +76,14 @@ TrainedParts trained_parts(const ParameterManifest& manifest, int lowest_layer, 
     const std::int64_t rank = tensor.shape[tensor.shape.size() - 2];
     parts.low_rank = std::max(parts.low_rank, of_layer[tensor.layer] += 2 * rank);  // and their gradients
     // The inputs that are left, their gradients, and those of what is added.
-    if (drops) parts.dropped = std::max(parts.dropped, 3 * tensor.shape.back());
+    if (work.drops_inputs) parts.dropped = std::max(parts.dropped, 3 * tensor.shape.back());
   }
   return parts;
 }
 
 ActivationBytes plan_activations(const ModelConfig& model, const Workload& work, const TokenLoad& load,
                                  const TrainedParts& trained) {
-  const std::int64_t length = work.sequence_length;
+  const std::int64_t length = work.pass_length;
   const std::int64_t size = size_of(work.dtype);
   const std::int64_t hidden = model.hidden_size;
   const std::int64_t sequences = std::min(load.own_sequences, work.micro_batch_sequences);

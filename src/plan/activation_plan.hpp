@@ -28,7 +28,8 @@ struct TrainedParts {
   std::int64_t low_rank = 0;  ///< elements per token that the adapters of a layer make, at most
   std::int64_t dropped = 0;   ///< elements per token that dropout of an adapter's inputs takes, at most
 };
-[[nodiscard]] TrainedParts trained_parts(const ParameterManifest& manifest, int lowest_layer, bool drops);
+[[nodiscard]] TrainedParts trained_parts(const ParameterManifest& manifest, const Workload& work,
+                                         int lowest_layer);
 
 /// Activation bytes of one rank in the forward and the backward pass.
 [[nodiscard]] ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,

@@ -7,10 +7,11 @@
 
 namespace sluice {
 
-bool finishes_experts_in_turn(const ParallelDims& dims, std::int64_t batch_sequences,
-                              std::int64_t micro_batch_sequences) {
+ExpertGradients expert_gradients(const ParallelDims& dims, std::int64_t batch_sequences,
+                                 std::int64_t micro_batch_sequences) {
   const bool is_alone = dims.groups() == 1;
-  return is_alone && divide_up(batch_sequences, std::int64_t{dims.world}) <= micro_batch_sequences;
+  const bool in_one = divide_up(batch_sequences, std::int64_t{dims.world}) <= micro_batch_sequences;
+  return is_alone && in_one ? ExpertGradients::kInTurn : ExpertGradients::kTogether;
 }
 
 int tied_unit(const StagePlan& stages) {
@@ -20,7 +21,7 @@ int tied_unit(const StagePlan& stages) {
 }
 
 GradientMemory plan_gradients(const ShardPlan& plan, const StagePlan& stages, int rank, GradientMode mode,
-                              bool experts_in_turn) {
+                              ExpertGradients experts) {
   constexpr std::int64_t kFloat = 4;
   GradientMemory memory;
   if (mode != GradientMode::kRelease)
@@ -35,7 +36,7 @@ GradientMemory plan_gradients(const ShardPlan& plan, const StagePlan& stages, in
       memory.kept = bytes;
     } else if (!plan.has_experts(unit)) {
       memory.dense = std::max(memory.dense, bytes);
-    } else if (experts_in_turn) {
+    } else if (experts == ExpertGradients::kInTurn) {
       const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
       memory.experts = std::max(memory.experts, layout.expert_begin(1) * kFloat);
     } else {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/optimizer_mode.hpp"
+#include "shard/expert_gradients.hpp"
 #include "shard/shard_plan.hpp"
 #include "shard/stage_plan.hpp"
 
@@ -20,14 +21,14 @@ struct GradientMemory {
   [[nodiscard]] std::int64_t all() const { return shards + dense + experts + kept; }
 };
 
-/// Whether an expert's gradient is final before that of the next one is begun: its own rank makes all of it,
-/// and in one micro-batch a step.
-[[nodiscard]] bool finishes_experts_in_turn(const ParallelDims& dims, std::int64_t batch_sequences,
-                                            std::int64_t micro_batch_sequences);
+/// kInTurn where an expert's gradient is final before that of the next one is begun: its own rank makes all
+/// of it, and in one micro-batch a step.
+[[nodiscard]] ExpertGradients expert_gradients(const ParallelDims& dims, std::int64_t batch_sequences,
+                                               std::int64_t micro_batch_sequences);
 
 /// Bytes of the gradient shards of `rank`. `experts_in_turn`: see finishes_experts_in_turn().
 [[nodiscard]] GradientMemory plan_gradients(const ShardPlan& plan, const StagePlan& stages, int rank,
-                                            GradientMode mode, bool experts_in_turn);
+                                            GradientMode mode, ExpertGradients experts);
 
 /// The unit that two stages add gradients to, of a tied head; -1 for none.
 [[nodiscard]] int tied_unit(const StagePlan& stages);

@@ -56,10 +56,9 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
   if (work.answers && !work.trains)
     return work.answers->sequences * work.answers->positions * std::int64_t{sizeof(std::int64_t)};
   const std::int64_t held = own_sequences + (rank == 0 ? work.batch_sequences : 0);
-  const std::int64_t losses = work.trains && !work.evaluates ? 0 : held * work.sequence_length * kLossBytes;
-  return held * (work.sequence_length + 1) * kTokenBytes +
-         own_sequences * work.sequence_length * kTokenPairBytes + losses +
-         (rank == 0 ? work.packing_bytes : 0);
+  const std::int64_t losses = work.trains && !work.evaluates ? 0 : held * work.pass_length * kLossBytes;
+  return held * (work.pass_length + 1) * kTokenBytes + own_sequences * work.pass_length * kTokenPairBytes +
+         losses + (rank == 0 ? work.packing_bytes : 0);
 }
 
 /// Bytes that saving takes besides what is saved: blocks, and the largest unit, which may change before it is
@@ -183,10 +182,10 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
   SLUICE_ASSERT(std::ssize(staging_bytes) == plan.world(), "staging of {} ranks, shards for {}",
                 staging_bytes.size(), plan.world());
   const std::int64_t size = size_of(work.dtype);
-  const bool experts_in_turn =
-      finishes_experts_in_turn(plan.dims(), work.batch_sequences, work.micro_batch_sequences);
+  const ExpertGradients experts =
+      expert_gradients(plan.dims(), work.batch_sequences, work.micro_batch_sequences);
   const TrainedParts trained =
-      trained_parts(manifest, work.trains ? stages.lowest_trained_layer(plan) : -1, work.drops_inputs);
+      trained_parts(manifest, work, work.trains ? stages.lowest_trained_layer(plan) : -1);
   const OptimizerBytes optimizer(manifest, plan, work.optimizer, work.dtype);
   const std::vector<std::vector<StoredBytes>> own_stored = stored_bytes(plan, stored);
   const std::vector<std::vector<std::int64_t>> held = stored_by_place(plan, own_stored);
@@ -220,7 +219,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
       offload(plan, {}, rank, work, memory);
       continue;
     }
-    memory.gradients = plan_gradients(plan, stages, rank, work.optimizer.gradients, experts_in_turn).all();
+    memory.gradients = plan_gradients(plan, stages, rank, work.optimizer.gradients, experts).all();
     const std::vector<std::int64_t> state_bytes = optimizer.of_units(rank);
     memory.optimizer = sum(state_bytes);
     memory.saved = plan.trained_elements(rank) * size + memory.optimizer;

@@ -16,7 +16,9 @@ struct Workload {
   bool keeps_weights = true;       ///< false: a load that lets go of every byte where it arrives
   DType dtype = DType::kBFloat16;  ///< type of weights and activations
 
-  std::int64_t sequence_length = 0;        ///< length of a sequence, tokens
+  /// Tokens of each sequence in a pass of a rank: the sequence's length, or generate.prefill_tokens in a job
+  /// that only answers prompts.
+  std::int64_t pass_length = 0;
   std::int64_t batch_sequences = 0;        ///< sequences per step over all ranks
   std::int64_t micro_batch_sequences = 1;  ///< sequences per pass of a rank
   std::int64_t packing_bytes = 0;          ///< bytes that packing takes on rank 0
@@ -35,8 +37,8 @@ struct Workload {
     std::int64_t sequences = 0;  ///< sequences answered at once, over all ranks
     std::int64_t positions = 0;  ///< tokens of prompt and answer together
   };
-  /// Set for jobs that answer prompts. If such a job does not train, sequence_length is the tokens per pass
-  /// of a rank; between the steps of one that does, a rank takes no more than a micro-batch.
+  /// Set for jobs that answer prompts. Between the steps of one that trains, a rank takes no more tokens per
+  /// pass than a micro-batch has.
   std::optional<Answers> answers{};
 
   // Activations of a layer that are kept from forward to backward, besides its input.
@@ -48,7 +50,7 @@ struct Workload {
   /// Whether that disk has the files of the checkpoint and no others, so that frozen weights can stay there.
   bool offloads_to_source = false;
 
-  [[nodiscard]] std::int64_t batch_tokens() const { return batch_sequences * sequence_length; }
+  [[nodiscard]] std::int64_t batch_tokens() const { return batch_sequences * pass_length; }
 };
 
 }  // namespace sluice

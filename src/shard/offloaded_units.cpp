@@ -86,8 +86,12 @@ void OffloadedUnits::leave(const Stage& stage) {
     // The last one of a pass is the first of the next, but for the pass that a second one backward follows.
     const bool keep = pass_ != ArenaPass::kNorm && next_after(unit) < 0;
     if (regions.weights >= 0)
-      file_.release(regions.weights, pass_ == ArenaPass::kUpdate && regions.is_trained, keep);
-    if (uses_state(regions)) file_.release(regions.state, /*is_dirty=*/true, /*keep=*/false);
+      file_.release(regions.weights,
+                    pass_ == ArenaPass::kUpdate && regions.is_trained ? PagedFile::Content::kWritten
+                                                                      : PagedFile::Content::kUnchanged,
+                    keep ? PagedFile::Memory::kKept : PagedFile::Memory::kFreed);
+    if (uses_state(regions))
+      file_.release(regions.state, PagedFile::Content::kWritten, PagedFile::Memory::kFreed);
   }
 }
 

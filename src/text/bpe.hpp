@@ -60,13 +60,15 @@ class BpeScratch {
   std::vector<Entry> entries_;
 };
 
+/// What the words of a tokenizer are made of; tokens of bytes are written as ByteLevel writes them.
+enum class WordUnits : std::uint8_t { kCharacters, kBytes };
+
 /// A vocabulary and its merges. Immutable.
 class Bpe {
  public:
-  /// `node` is "model" of a document; `byte_level`: words come as bytes, and tokens are written as ByteLevel
-  /// writes them. Error(kBadData) for another model than BPE, ids or merges that do not fit, and settings
-  /// that are not supported (dropout, prefixes and suffixes of words).
-  Bpe(const JsonNode& node, bool byte_level);
+  /// `node` is "model" of a document. Error(kBadData) for another model than BPE, ids or merges that do not
+  /// fit, and settings that are not supported (dropout, prefixes and suffixes of words).
+  Bpe(const JsonNode& node, WordUnits units);
 
   /// BPE over bytes by rank, as tiktoken has it: a token's rank is its id, the neighbours that join into the
   /// token of the lowest rank are joined first, and a word that is a token is that token. Error(kBadData),

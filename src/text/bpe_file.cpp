@@ -118,7 +118,7 @@ void Bpe::read_splits(const std::vector<std::string>& tokens) {
   });
 }
 
-Bpe::Bpe(const JsonNode& node, bool byte_level) : byte_level_(byte_level) {
+Bpe::Bpe(const JsonNode& node, WordUnits units) : byte_level_(units == WordUnits::kBytes) {
   if (node.has("type") && node.type() != "BPE") node.refuse("type", "BPE, the one model that is supported");
   if (!node.has("type") && !node.has("merges")) node.refuse("type", "BPE");
   if (node.has("dropout") &&

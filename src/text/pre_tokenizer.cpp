@@ -157,7 +157,7 @@ void PreTokenizer::split_metaspace(const Step& step, std::string_view word, bool
     words.next.push_back(words.owned.back());
 }
 
-void PreTokenizer::split(std::string_view text, bool at_start, bool begins, Words& words) const {
+void PreTokenizer::split(std::string_view text, const Place& place, Words& words) const {
   const std::size_t before = words.views.size();
   words.views.push_back(text);
   for (const Step& step : steps_) {
@@ -171,14 +171,15 @@ void PreTokenizer::split(std::string_view text, bool at_start, bool begins, Word
           break;
         case Step::Kind::kBlankPrefix:
           words.next.push_back(word);
-          if (!word.starts_with(' ') && (begins || !is_first))
+          if (!word.starts_with(' ') && (place.begins || !is_first))
             words.next.back() = words.owned.emplace_back(1, ' ').append(word);
           break;
         case Step::Kind::kMetaspace:
-          split_metaspace(step, word,
-                          (begins || !is_first) && (step.prefix == Prefix::kAlways ||
-                                                    (step.prefix == Prefix::kFirst && at_start && is_first)),
-                          words);
+          split_metaspace(
+              step, word,
+              (place.begins || !is_first) && (step.prefix == Prefix::kAlways ||
+                                              (step.prefix == Prefix::kFirst && place.at_start && is_first)),
+              words);
           break;
       }
     }

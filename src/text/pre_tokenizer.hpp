@@ -29,9 +29,14 @@ class PreTokenizer {
   /// other, by name.
   explicit PreTokenizer(const JsonNode& node);
 
-  /// Appends the words of `text`, which must outlive them. `at_start`: whether it begins the input, as
-  /// Metaspace may ask; `begins`: whether it begins at all, and is not what continues a text that was cut.
-  void split(std::string_view text, bool at_start, bool begins, Words& words) const;
+  /// Where a text is that is split.
+  struct Place {
+    bool at_start = true;  ///< whether it begins the input, as Metaspace may ask
+    bool begins = true;    ///< whether it begins at all, and is not what continues a text that was cut
+  };
+
+  /// Appends the words of `text`, which must outlive them.
+  void split(std::string_view text, const Place& place, Words& words) const;
 
   /// Whether any step looks at more of a text than its blanks.
   [[nodiscard]] bool has_patterns() const;

@@ -75,7 +75,8 @@ void Encoder::append_normalized(std::string_view text, bool at_start, bool begin
       continue;
     }
     words_.clear();
-    tokenizer_->pre_tokenizer_.split(part.text, at_start && i == 0, begins || i > 0, words_);
+    tokenizer_->pre_tokenizer_.split(part.text, {.at_start = at_start && i == 0, .begins = begins || i > 0},
+                                     words_);
     for (const std::string_view word : words_.views) {
       const std::size_t before = ids.size();
       tokenizer_->bpe_.encode(word, scratch_, ids);

@@ -22,7 +22,8 @@ Part part_of(const JsonNode& document, const char* key) {
 }
 
 Bpe bpe_of(const JsonNode& document) {
-  return {document.object("model"), part_of<PreTokenizer>(document, "pre_tokenizer").is_byte_level()};
+  const bool has_bytes = part_of<PreTokenizer>(document, "pre_tokenizer").is_byte_level();
+  return {document.object("model"), has_bytes ? WordUnits::kBytes : WordUnits::kCharacters};
 }
 
 }  // namespace

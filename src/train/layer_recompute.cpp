@@ -48,7 +48,8 @@ void RecomputedLayers::backward(int layer, TrainedMicroBatch& micro_batch, Route
   LayerActivations& stored = micro_batch.layers[static_cast<std::size_t>(layer)];
   LayerActivations kept = keeps ? stored : std::exchange(stored, {});
   micro_batch.d_x = kept.output.defined()
-                        ? ops::graph_gradient(kept.output, kept.input, micro_batch.d_x, keeps)
+                        ? ops::graph_gradient(kept.output, kept.input, micro_batch.d_x,
+                                              keeps ? ops::GraphAfter::kKept : ops::GraphAfter::kFreed)
                         : recompute_backward(layer, micro_batch, kept, losses);
 }
 

@@ -10,13 +10,13 @@
 namespace sluice {
 
 StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-                         const ShardArena& weights, bool experts_in_turn)
+                         const ShardArena& weights, ExpertGradients experts)
     : comm_(comm),
       weights_(weights),
       plan_(weights.plan()),
       mesh_(comm, weights.plan().dims()),
       stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
-      views_(manifest, weights.plan(), weights.rank(), weights.dtype(), experts_in_turn, weights.stored()),
+      views_(manifest, weights.plan(), weights.rank(), weights.dtype(), weights.stored(), experts),
       gatherer_(mesh_, weights, stages_),
       exchange_(mesh_.group(), model.experts, timer_) {
   views_.bind_buffers(weights.buffers());

@@ -19,9 +19,9 @@ namespace sluice {
 class StageBinder {
  public:
   /// Collective over `comm`, which carries the memory that is computed in. All references must outlive the
-  /// binder. Allocates the gather slots. `experts_in_turn` as in ParameterViews.
+  /// binder. Allocates the gather slots. `experts` as in ParameterViews.
   StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
-              const ShardArena& weights, bool experts_in_turn = false);
+              const ShardArena& weights, ExpertGradients experts = ExpertGradients::kTogether);
 
   /// A stage's units, gathered and bound to the views for as long as this lives. Messages under way go on
   /// while this thread computes with them.

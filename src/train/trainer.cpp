@@ -14,10 +14,9 @@
 namespace sluice {
 namespace {
 
-bool takes_experts_in_turn(const TrainerOptions& options, const ShardPlan& plan) {
-  return options.optimizer.gradients != GradientMode::kFloat32 &&
-         finishes_experts_in_turn(plan.dims(), options.train.batch_sequences,
-                                  options.train.micro_batch_sequences);
+ExpertGradients expert_gradients_of(const TrainerOptions& options, const ShardPlan& plan) {
+  if (options.optimizer.gradients == GradientMode::kFloat32) return ExpertGradients::kTogether;
+  return expert_gradients(plan.dims(), options.train.batch_sequences, options.train.micro_batch_sequences);
 }
 
 bool clips_globally(const OptimizerSettings& settings) {
@@ -31,13 +30,13 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
     : comm_(comm),
       manifest_(manifest),
       options_(options),
-      binder_(comm, model, manifest, weights, takes_experts_in_turn(options, weights.plan())),
+      binder_(comm, model, manifest, weights, expert_gradients_of(options, weights.plan())),
       stages_(binder_.stages()),
       timer_(binder_.timer()),
       dropout_{options.adapter_dropout, options.adapter_seed},
       decoder_(model, binder_.views(), options.sequence_length, &dropout_),
       store_(weights.plan(), stages_, weights.rank(), options.optimizer.gradients,
-             takes_experts_in_turn(options, weights.plan())),
+             expert_gradients_of(options, weights.plan())),
       optimizer_(binder_.mesh(), manifest, weights, options.optimizer),
       sink_(make_gradient_sink(options.optimizer.gradients, {comm, manifest, store_, optimizer_, timer_,
                                                              clips_globally(options.optimizer)})),

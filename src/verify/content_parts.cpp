@@ -57,7 +57,8 @@ std::vector<ContentPart> content_parts(const ParameterManifest& manifest,
   for (auto range = sorted.begin(); range != sorted.end();) {
     const int tensor = range->tensor;
     const TensorInfo& info = manifest[tensor];
-    const PerExpertCut cut(info.name, info.shape, manifest.has_transposed_experts());
+    const PerExpertCut cut(info.name, info.shape,
+                           manifest.has_transposed_experts() ? GateAndUp::kJoined : GateAndUp::kSplit);
     const std::int64_t size = element_count(cut.shape());
     const std::size_t first = parts.size();
     for (; range != sorted.end() && range->tensor == tensor; ++range) add_range(*range, size, parts);

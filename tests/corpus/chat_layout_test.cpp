@@ -42,7 +42,7 @@ std::vector<std::string> answers(const LaidOut& out) {
 
 TEST(ChatLayout, a_template_says_what_is_the_assistants) {
   const auto layout = make_chat_layout(named(kMarked));
-  const LaidOut out = layout->lay_out(two_turns(), true);
+  const LaidOut out = layout->lay_out(two_turns(), AnswerPlaces::kFound);
   EXPECT_EQ(out.text, "[user]ä?[assistant]b![user]c");
   EXPECT_THAT(answers(out), ElementsAre("b!"));
   EXPECT_EQ(out.answers.front().message, 1);
@@ -54,10 +54,11 @@ TEST(ChatLayout, conversations_with_tools_have_the_template_for_them) {
   both.tools_name = "tool_use.jinja";
   both.tools_text = "{{ tools|length }} of {{ messages|length }}";
   const auto layout = make_chat_layout(both);
-  EXPECT_THAT(layout->lay_out(two_turns(), false).text, testing::StartsWith("<|im_start|>user"));
+  EXPECT_THAT(layout->lay_out(two_turns(), AnswerPlaces::kNone).text,
+              testing::StartsWith("<|im_start|>user"));
   Conversation with_tools = two_turns();
   with_tools.tools = std::make_shared<const nlohmann::ordered_json>(nlohmann::ordered_json::array({1, 2}));
-  EXPECT_EQ(layout->lay_out(with_tools, false).text, "2 of 3");
+  EXPECT_EQ(layout->lay_out(with_tools, AnswerPlaces::kNone).text, "2 of 3");
   EXPECT_TRUE(has_template_for(both, with_tools));
   both.text = "";
   EXPECT_FALSE(has_template_for(both, two_turns()));
@@ -65,14 +66,15 @@ TEST(ChatLayout, conversations_with_tools_have_the_template_for_them) {
 
 TEST(ChatLayout, chatml_without_python_is_what_jinja_makes_of_it) {
   const auto native = make_chat_layout(named(test::kChatMl)), jinja = make_jinja_layout(named(test::kChatMl));
-  const LaidOut out = native->lay_out(two_turns(), true);
-  EXPECT_EQ(out.text, jinja->lay_out(two_turns(), false).text);
+  const LaidOut out = native->lay_out(two_turns(), AnswerPlaces::kFound);
+  EXPECT_EQ(out.text, jinja->lay_out(two_turns(), AnswerPlaces::kNone).text);
   EXPECT_EQ(native->lay_out_prompt(two_turns()), jinja->lay_out_prompt(two_turns()));
   EXPECT_THAT(answers(out), ElementsAre("b!<|im_end|>\n"));
 }
 
 std::vector<std::string> answers_by(const std::string& chat_template, const std::string& line) {
-  return answers(make_jinja_layout(named(chat_template))->lay_out(*read_line(line, {}).conversation, true));
+  return answers(make_jinja_layout(named(chat_template))
+                     ->lay_out(*read_line(line, {}).conversation, AnswerPlaces::kFound));
 }
 
 const std::string kTwoAnswers =
@@ -111,9 +113,10 @@ TEST(ChatLayout, an_answer_that_a_template_does_not_lay_out_is_refused_with_the_
 TEST(ChatLayout, a_template_that_refuses_or_is_none_says_so_with_its_name) {
   const auto layout = make_chat_layout(named("a\n{{ raise_exception('no users here') }}"));
   expect_error(ExitCode::kBadData, {"chat_template.jinja", "no users here"},
-               [&] { static_cast<void>(layout->lay_out(two_turns(), false)); });
-  expect_error(ExitCode::kBadData, {"chat_template.jinja"},
-               [] { static_cast<void>(make_chat_layout(named("{% for %}"))->lay_out(two_turns(), false)); });
+               [&] { static_cast<void>(layout->lay_out(two_turns(), AnswerPlaces::kNone)); });
+  expect_error(ExitCode::kBadData, {"chat_template.jinja"}, [] {
+    static_cast<void>(make_chat_layout(named("{% for %}"))->lay_out(two_turns(), AnswerPlaces::kNone));
+  });
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST(PagedFile, is_read_beside_the_passes_as_it_lies_on_the_disk) {
         wrong += found[i] == static_cast<std::byte>(region + (offset + i) % 251) ? 0 : 1;
       EXPECT_EQ(wrong, 0) << bytes << " bytes at " << offset;
     }
-  pages.file().release(1, false, false);
+  pages.file().release(1, PagedFile::Content::kUnchanged, PagedFile::Memory::kFreed);
 }
 
 TEST(PagedFile, what_is_written_mapped_again_is_read_paged) {
@@ -105,7 +105,7 @@ TEST(PagedFile, what_is_written_mapped_again_is_read_paged) {
   pages.file().page();
   pages.file().acquire(0);
   pages.expect(0, 2);
-  pages.file().release(0, false, false);
+  pages.file().release(0, PagedFile::Content::kUnchanged, PagedFile::Memory::kFreed);
 }
 
 TEST(PagedFile, what_was_written_mapped_is_read_paged_and_the_other_way_round) {
@@ -116,17 +116,17 @@ TEST(PagedFile, what_was_written_mapped_is_read_paged_and_the_other_way_round) {
     pages.file().acquire(i);
     pages.expect(i, i + 1);
     pages.fill(i, i + 11);
-    pages.file().release(i, /*is_dirty=*/true, /*keep=*/false);
+    pages.file().release(i, PagedFile::Content::kWritten, PagedFile::Memory::kFreed);
   }
   pages.file().acquire(1);  // perhaps still on its way out
   pages.expect(1, 12);
-  pages.file().release(1, false, false);
+  pages.file().release(1, PagedFile::Content::kUnchanged, PagedFile::Memory::kFreed);
   pages.file().map();
   for (int i = 0; i < 3; ++i) pages.expect(i, i + 11);
   pages.file().page();
   pages.file().acquire(0);
   pages.expect(0, 11);
-  pages.file().release(0, false, false);
+  pages.file().release(0, PagedFile::Content::kUnchanged, PagedFile::Memory::kFreed);
   EXPECT_EQ(pages.file().written_bytes(), 3 * kRegion);
 }
 
@@ -135,7 +135,7 @@ TEST(PagedFile, a_region_is_zero_until_it_is_written) {
   pages.file().page();
   pages.file().acquire(0);
   pages.expect(0, 0);
-  pages.file().release(0, false, false);
+  pages.file().release(0, PagedFile::Content::kUnchanged, PagedFile::Memory::kFreed);
 }
 
 TEST(PagedFile, nothing_but_the_regions_in_use_takes_memory) {
@@ -148,7 +148,7 @@ TEST(PagedFile, nothing_but_the_regions_in_use_takes_memory) {
     pages.file().acquire(i);
     if (i < 5) pages.file().prefetch(i + 1);
     EXPECT_LT(sample_memory().anonymous_bytes - before, 2 * kRegion + 4 * kMiB);
-    pages.file().release(i, /*is_dirty=*/true, /*keep=*/false);
+    pages.file().release(i, PagedFile::Content::kWritten, PagedFile::Memory::kFreed);
   }
   pages.file().finish();
   EXPECT_LT(sample_memory().anonymous_bytes - before, 4 * kMiB);
@@ -160,12 +160,12 @@ TEST(PagedFile, a_region_that_is_kept_is_not_read_again) {
   pages.file().page();
   for (int i = 0; i < 3; ++i) {
     pages.file().acquire(0);
-    pages.file().release(0, /*is_dirty=*/true, /*keep=*/true);
+    pages.file().release(0, PagedFile::Content::kWritten, PagedFile::Memory::kKept);
   }
   pages.file().acquire(0);
   pages.expect(0, 7);
   EXPECT_EQ(pages.file().read_bytes(), kRegion);
-  pages.file().release(0, false, false);
+  pages.file().release(0, PagedFile::Content::kUnchanged, PagedFile::Memory::kFreed);
 }
 
 TEST(PagedFile, leaves_no_name_behind) {
@@ -217,7 +217,7 @@ TEST(PagedFile, what_the_disk_refuses_is_an_error_at_the_next_use) {
     };
     test::expect_error(ExitCode::kIo, {"refused at"}, [&] {
       pages.file().acquire(0);
-      pages.file().release(0, /*is_dirty=*/true, /*keep=*/false);
+      pages.file().release(0, PagedFile::Content::kWritten, PagedFile::Memory::kFreed);
       pages.file().finish();
     });
     fault_hook = nullptr;

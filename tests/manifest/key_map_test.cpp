@@ -284,8 +284,8 @@ TEST(KeyMap, transposed_experts_have_two_tensors_a_layer_and_no_other_names) {
 }
 
 std::string parts_text(std::string_view name, const std::vector<std::int64_t>& shape,
-                       bool keeps_joined = false) {
-  const PerExpertCut cut(name, shape, keeps_joined);
+                       GateAndUp joined = GateAndUp::kSplit) {
+  const PerExpertCut cut(name, shape, joined);
   std::string text;
   for (std::int64_t part = 0; part < cut.parts(); ++part)
     text += fmt::format("{} {}\n", cut.name_of(part), shape_text(cut.shape()));
@@ -303,7 +303,7 @@ TEST(PerExpertCut, takes_fused_experts_apart) {
 }
 
 TEST(PerExpertCut, keeps_gate_and_up_of_an_expert_joined) {
-  EXPECT_EQ(parts_text("mlp.experts.gate_up_proj", {2, 6, 5}, /*keeps_joined=*/true),
+  EXPECT_EQ(parts_text("mlp.experts.gate_up_proj", {2, 6, 5}, GateAndUp::kJoined),
             "mlp.experts.0.gate_up_proj.weight [6, 5]\nmlp.experts.1.gate_up_proj.weight [6, 5]\n");
 }
 

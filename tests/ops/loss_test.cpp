@@ -31,7 +31,7 @@ void expect_matches_formula(std::int64_t tokens, std::int64_t vocabulary, std::i
   const double scale = 1.0 / static_cast<double>(tokens);
   const double tolerance = dtype == at::kFloat ? 1e-5 : 2e-2;
   const Expected expected = formula(hidden, w.value, targets, scale);
-  const CrossEntropy actual = linear_cross_entropy(hidden, w, targets, scale, true);
+  const CrossEntropy actual = linear_cross_entropy(hidden, w, targets, scale, LossGradients::kMade);
   ASSERT_EQ(actual.losses.sizes(), at::IntArrayRef({tokens}));
   EXPECT_NEAR(total(actual.losses), expected.loss_sum,
               expected.loss_sum * (dtype == at::kFloat ? 1e-6 : 1e-3));
@@ -58,17 +58,18 @@ TEST(LinearCrossEntropy, gives_the_loss_alone_when_no_gradient_is_wanted) {
   const at::Tensor hidden = numbers({20, 16});
   const Parameter w = parameter(numbers({30, 16}, at::kFloat, 2));
   const at::Tensor targets = at::arange(20, at::kLong);
-  const CrossEntropy alone = linear_cross_entropy(hidden, w, targets, 1.0, false);
+  const CrossEntropy alone = linear_cross_entropy(hidden, w, targets, 1.0, LossGradients::kNone);
   EXPECT_FALSE(alone.d_hidden.defined());
   EXPECT_TRUE(w.grad.eq(0.5F).all().item<bool>());
-  EXPECT_TRUE(
-      alone.losses.equal(linear_cross_entropy(hidden, Parameter{w.value, {}}, targets, 1.0, true).losses));
+  EXPECT_TRUE(alone.losses.equal(
+      linear_cross_entropy(hidden, Parameter{w.value, {}}, targets, 1.0, LossGradients::kMade).losses));
 }
 
 TEST(LinearCrossEntropy, keeps_the_gradient_of_a_sure_token_exact) {
   const at::Tensor hidden = at::full({1, 1}, 60.0F);
   const Parameter w = parameter(at::tensor({1.0F, 0.0F, -1.0F}).view({3, 1}));
-  const CrossEntropy result = linear_cross_entropy(hidden, w, at::zeros({1}, at::kLong), 1.0, true);
+  const CrossEntropy result =
+      linear_cross_entropy(hidden, w, at::zeros({1}, at::kLong), 1.0, LossGradients::kMade);
   EXPECT_EQ(total(result.losses), 0.0);
   EXPECT_NEAR(result.d_hidden.item<float>(), 0.0, 1e-20);
 }
@@ -79,12 +80,12 @@ TEST(LinearCrossEntropy, leaves_out_tokens_without_a_target) {
     const at::Tensor targets = at::tensor({3, 29, 0, 11, 5, 8, 2}, at::kLong);
     const at::Tensor kept = at::tensor({0, 2, 3, 6}, at::kLong);
     const Parameter w = parameter(numbers({30, 16}, dtype, 2));
-    const CrossEntropy expected =
-        linear_cross_entropy(hidden.index_select(0, kept), w, targets.index_select(0, kept), 0.25, true);
+    const CrossEntropy expected = linear_cross_entropy(
+        hidden.index_select(0, kept), w, targets.index_select(0, kept), 0.25, LossGradients::kMade);
     const Parameter again = parameter(w.value);
     const at::Tensor some =
         at::full_like(targets, kNoTarget).index_copy_(0, kept, targets.index_select(0, kept));
-    const CrossEntropy actual = linear_cross_entropy(hidden, again, some, 0.25, true);
+    const CrossEntropy actual = linear_cross_entropy(hidden, again, some, 0.25, LossGradients::kMade);
     // Four rows and seven may be summed in another order, by another kernel.
     EXPECT_NEAR(total(actual.losses), total(expected.losses), 1e-6 * total(expected.losses));
     EXPECT_EQ(actual.losses[1].item<double>(), 0.0);
@@ -96,7 +97,8 @@ TEST(LinearCrossEntropy, leaves_out_tokens_without_a_target) {
 
 TEST(LinearCrossEntropy, refuses_a_target_outside_the_vocabulary) {
   const Parameter w{numbers({30, 16}), {}};
-  EXPECT_THROW((void)linear_cross_entropy(numbers({1, 16}), w, at::full({1}, 30, at::kLong), 1.0, false),
+  EXPECT_THROW((void)linear_cross_entropy(numbers({1, 16}), w, at::full({1}, 30, at::kLong), 1.0,
+                                          LossGradients::kNone),
                Error);
 }
 

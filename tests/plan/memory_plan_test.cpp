@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kStagingBytes = 7 * kMiB;
 
-Workload training(DType dtype) { return {.dtype = dtype, .sequence_length = 8, .batch_sequences = 5}; }
+Workload training(DType dtype) { return {.dtype = dtype, .pass_length = 8, .batch_sequences = 5}; }
 
 std::vector<RankMemory> plan(const test::SmallModel& model, int world, const Workload& work,
                              int expert_parallel = 1) {

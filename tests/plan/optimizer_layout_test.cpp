@@ -127,21 +127,21 @@ TEST(GradientMemory, is_one_experts_where_they_are_finished_in_turn) {
   const test::SmallModel model;
   const ShardPlan plan(model.layouts, {.world = 2, .expert_parallel = 2});
   const StagePlan stages = make_stage_plan(model.layouts, false);
-  const auto gradients = [&](GradientMode mode, bool in_turn) {
-    return plan_gradients(plan, stages, 0, mode, in_turn);
+  const auto gradients = [&](GradientMode mode, ExpertGradients experts = ExpertGradients::kTogether) {
+    return plan_gradients(plan, stages, 0, mode, experts);
   };
-  EXPECT_EQ(gradients(GradientMode::kFloat32, true).all(), plan.arena_elements(0) * 4);
-  EXPECT_EQ(gradients(GradientMode::kBFloat16, false).shards, plan.arena_elements(0) * 2);
-  EXPECT_EQ(gradients(GradientMode::kRelease, false).shards, 0);
-  const std::int64_t layer = gradients(GradientMode::kRelease, false).experts;
-  EXPECT_GT(layer, gradients(GradientMode::kRelease, true).experts);
-  EXPECT_EQ(layer % gradients(GradientMode::kRelease, true).experts, 0);
+  EXPECT_EQ(gradients(GradientMode::kFloat32, ExpertGradients::kInTurn).all(), plan.arena_elements(0) * 4);
+  EXPECT_EQ(gradients(GradientMode::kBFloat16).shards, plan.arena_elements(0) * 2);
+  EXPECT_EQ(gradients(GradientMode::kRelease).shards, 0);
+  const std::int64_t layer = gradients(GradientMode::kRelease).experts;
+  EXPECT_GT(layer, gradients(GradientMode::kRelease, ExpertGradients::kInTurn).experts);
+  EXPECT_EQ(layer % gradients(GradientMode::kRelease, ExpertGradients::kInTurn).experts, 0);
 }
 
 TEST(GradientMemory, experts_are_finished_in_turn_in_one_micro_batch_of_a_rank_that_owns_them) {
-  EXPECT_TRUE(finishes_experts_in_turn({.world = 3, .expert_parallel = 3}, 6, 2));
-  EXPECT_FALSE(finishes_experts_in_turn({.world = 3, .expert_parallel = 3}, 7, 2));
-  EXPECT_FALSE(finishes_experts_in_turn({.world = 4, .expert_parallel = 2}, 4, 2));
+  EXPECT_EQ(expert_gradients({.world = 3, .expert_parallel = 3}, 6, 2), ExpertGradients::kInTurn);
+  EXPECT_EQ(expert_gradients({.world = 3, .expert_parallel = 3}, 7, 2), ExpertGradients::kTogether);
+  EXPECT_EQ(expert_gradients({.world = 4, .expert_parallel = 2}, 4, 2), ExpertGradients::kTogether);
 }
 
 TEST(FittingModes, go_from_all_float32_to_the_smallest_and_keep_kind_and_clip_rule) {

@@ -86,12 +86,12 @@ bool is_hdf5(std::string_view head) {
   return false;
 }
 
-void require_no_magic(std::string_view head, const std::filesystem::path& path, bool is_told_text) {
+void require_no_magic(std::string_view head, const std::filesystem::path& path, Told told) {
   const auto* const found =
       std::ranges::find_if(kMagics, [&](const Magic& magic) { return begins_with(head, magic); });
   if (found == kMagics.end()) return;
   const bool can_be_text = is_printable(found->bytes);
-  if (can_be_text && is_told_text) return;
+  if (can_be_text && told == Told::kText) return;
   fail(ExitCode::kBadData, "{} is {}, by its first bytes, expected text or rows of JSON; {}{}", path.string(),
        found->name, advice_for(*found, path.string()),
        can_be_text ? " (if it is text all the same: --format text)" : "");

@@ -71,7 +71,7 @@ bool is_row(std::string_view line) {
 /// The front of a file without what stands before its first value, as JSON reads it.
 class Head {
  public:
-  Head(std::string_view head, bool is_whole) : is_whole_(is_whole) {
+  Head(std::string_view head, KnownPart part) : is_whole_(part == KnownPart::kAll) {
     constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
     if (head.starts_with(kByteOrderMark)) head.remove_prefix(kByteOrderMark.size());
     head.remove_prefix(std::min(head.find_first_not_of(kBlanks), head.size()));
@@ -161,15 +161,19 @@ SourceForm found_form(const Head& head, const fs::path& path) {
   return SourceForm::kJsonValues;
 }
 
+KnownPart part_of(std::string_view head) {
+  return head.size() < kHeadBytes ? KnownPart::kAll : KnownPart::kFront;
+}
+
 }  // namespace
 
-SourceForm form_of(std::string_view head, bool is_whole, const fs::path& path, Format format) {
-  require_no_magic(head, path, format == Format::kText);
+SourceForm form_of(std::string_view head, KnownPart part, const fs::path& path, Format format) {
+  require_no_magic(head, path, format == Format::kText ? Told::kText : Told::kNothing);
   if (format == Format::kText) return SourceForm::kText;
   if (format == Format::kJsonLines) return SourceForm::kJsonLines;
   if (format == Format::kJson) return SourceForm::kJsonValues;
   if (path.extension() == ".txt") return SourceForm::kText;
-  const SourceForm form = found_form(Head(head, is_whole), path);
+  const SourceForm form = found_form(Head(head, part), path);
   if (const std::size_t at = head.find('\0'); form == SourceForm::kText && at != std::string_view::npos)
     fail(ExitCode::kBadData,
          "{} has a zero byte at offset {}, so it is no text but a binary file; --format text takes it for "
@@ -180,7 +184,7 @@ SourceForm form_of(std::string_view head, bool is_whole, const fs::path& path, F
 
 SourceForm form_of_file(const fs::path& path, Format format) {
   const std::string head = read_head(path);
-  return form_of(head, head.size() < kHeadBytes, path, format);
+  return form_of(head, part_of(head), path, format);
 }
 
 bool is_text(const fs::path& path) {
@@ -194,8 +198,7 @@ bool is_text(const fs::path& path) {
   }
   if (is_hdf5(head)) return false;
   if (is_text_by_name(path)) return true;
-  if (!head.empty() && form_of(head, head.size() < kHeadBytes, path, Format::kAuto) != SourceForm::kText)
-    return true;
+  if (!head.empty() && form_of(head, part_of(head), path, Format::kAuto) != SourceForm::kText) return true;
   // The last character may be cut.
   constexpr std::size_t kLongestCharacter = 4;
   return !head.empty() && valid_utf8_prefix(head) + kLongestCharacter > head.size();

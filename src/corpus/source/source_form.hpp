@@ -26,12 +26,15 @@ enum class SourceForm : std::uint8_t {
 /// Bytes at the front of a file that tell what it holds.
 inline constexpr std::size_t kHeadBytes = std::size_t{1} << 20;
 
-/// Form of the file of which `head` is the front, or all if `is_whole`. With kAuto the first rule that holds:
-/// a name that ends in .txt is text; a first line, or most of the first lines, that is a JSON object makes
-/// lines; one array of objects, or objects over several lines, make values; .jsonl and .ndjson are lines and
-/// .json is values; anything else is text. Error(kBadData) for compressed and binary files, known by their
-/// first bytes, with what to do about it; with kText only for those whose first bytes are no text.
-[[nodiscard]] SourceForm form_of(std::string_view head, bool is_whole, const std::filesystem::path& path,
+/// What is known of a file's content: all of it, or its front.
+enum class KnownPart : std::uint8_t { kAll, kFront };
+
+/// Form of the file of which `head` is the part known. With kAuto the first rule that holds: a name that ends
+/// in .txt is text; a first line, or most of the first lines, that is a JSON object makes lines; one array of
+/// objects, or objects over several lines, make values; .jsonl and .ndjson are lines and .json is values;
+/// anything else is text. Error(kBadData) for compressed and binary files, known by their first bytes, with
+/// what to do about it; with kText only for those whose first bytes are no text.
+[[nodiscard]] SourceForm form_of(std::string_view head, KnownPart part, const std::filesystem::path& path,
                                  Format format);
 
 /// Form of a regular file. Error(kBadData) also if the file cannot be read.

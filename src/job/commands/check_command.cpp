@@ -70,7 +70,7 @@ void check_saves(const Blueprint& blueprint, const ShardPlan& shards,
   const bool is_apart = of_host > 0 && config.checkpoint.storage == SaveStorage::kNode;
   if (is_apart)
     console::line("          on hosts of one rank, {}",
-                  hosts_text({&of_host, 1}, config.checkpoint.partner_copies > 0));
+                  hosts_text({&of_host, 1}, config.checkpoint.partner_copies));
   if (config.checkpoint.saves()) require_room_for_steps(config, is_apart ? of_host : bytes);
   const auto found = find_resume_point(config, [](const std::string& text) { log::warning("{}", text); });
   if (!found) return;

@@ -199,7 +199,7 @@ int plan_command(const PlanArguments& arguments) {
                   format_bytes((blueprint.config.checkpoint.keep + 1) * saved_step_bytes(ranks)));
   if (const std::int64_t bytes = step_bytes_of_host(blueprint.config, ranks); bytes > 0)
     console::line("  On hosts of one rank each that share no file system {}.",
-                  hosts_text(std::array{bytes}, blueprint.config.checkpoint.partner_copies > 0));
+                  hosts_text(std::array{bytes}, blueprint.config.checkpoint.partner_copies));
   if (!staging.not_exact.empty()) console::line("  Staging is what it may be at most: {}", staging.not_exact);
   if (!limit) return 0;
   const std::vector<RankMemory> limited = part_that_must_fit(ranks, blueprint.config);

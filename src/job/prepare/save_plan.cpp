@@ -22,12 +22,12 @@ std::int64_t saved_step_bytes(std::span<const RankMemory> ranks) {
 }
 
 std::vector<std::int64_t> step_bytes_of_disks(std::span<const RankMemory> ranks, const RankDisks& disks,
-                                              bool has_copies) {
+                                              std::int64_t partner_copies) {
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(disks.count()));
   for (int rank = 0; rank < disks.world(); ++rank) {
     const std::int64_t saved = ranks[static_cast<std::size_t>(rank)].saved;
     bytes[static_cast<std::size_t>(disks.of(rank))] += saved;
-    if (has_copies) bytes[static_cast<std::size_t>(disks.of(disks.partner(rank)))] += saved;
+    if (partner_copies > 0) bytes[static_cast<std::size_t>(disks.of(disks.partner(rank)))] += saved;
   }
   return bytes;
 }
@@ -38,12 +38,12 @@ std::int64_t step_bytes_of_host(const JobConfig& config, std::span<const RankMem
                             settings.storage != SaveStorage::kShared && ranks.size() > 1;
   if (!may_be_apart) return 0;
   const RankDisks disks(separate_nodes(static_cast<int>(ranks.size())));
-  return std::ranges::max(step_bytes_of_disks(ranks, disks, settings.partner_copies > 0));
+  return std::ranges::max(step_bytes_of_disks(ranks, disks, settings.partner_copies));
 }
 
-std::string hosts_text(std::span<const std::int64_t> step_bytes, bool has_copies) {
+std::string hosts_text(std::span<const std::int64_t> step_bytes, std::int64_t partner_copies) {
   return fmt::format("each rank's file is on its own host{}: at most {} a step on one",
-                     has_copies ? ", with a copy on another" : " alone",
+                     partner_copies > 0 ? ", with a copy on another" : " alone",
                      format_bytes(*std::ranges::max_element(step_bytes)));
 }
 

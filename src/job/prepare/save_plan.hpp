@@ -15,16 +15,17 @@ namespace sluice {
 /// Bytes of one checkpoint: what the ranks keep, headers and manifest apart.
 [[nodiscard]] std::int64_t saved_step_bytes(std::span<const RankMemory> ranks);
 
-/// Bytes of one checkpoint on each disk, copies of other disks' files included.
+/// Bytes of one checkpoint on each disk, with 0 or 1 `partner_copies` of other disks' files.
 [[nodiscard]] std::vector<std::int64_t> step_bytes_of_disks(std::span<const RankMemory> ranks,
-                                                            const RankDisks& disks, bool has_copies);
+                                                            const RankDisks& disks,
+                                                            std::int64_t partner_copies);
 
 /// Bytes of one checkpoint on one host, at most, where each rank has a host that shares no file system with
 /// others; 0 where that cannot be: one rank, a job that does not save, or checkpoint.storage = "shared".
 [[nodiscard]] std::int64_t step_bytes_of_host(const JobConfig& config, std::span<const RankMemory> ranks);
 
 /// "each rank's file is on its own host, with a copy on another: at most 1.2 GB a step on one"
-[[nodiscard]] std::string hosts_text(std::span<const std::int64_t> step_bytes, bool has_copies);
+[[nodiscard]] std::string hosts_text(std::span<const std::int64_t> step_bytes, std::int64_t partner_copies);
 
 /// Error(kIo) if the place of the steps cannot be written, or has no room for checkpoint.keep of them and one
 /// in the making, those that are there counted.

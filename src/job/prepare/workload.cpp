@@ -15,11 +15,11 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
   set_kind(work, config.job.kind);
   work.keeps_weights = config.load.sink == LoadSink::kShards;
   work.dtype = config.model.dtype;
-  work.sequence_length = config.data.sequence_length;
+  work.pass_length = config.data.sequence_length;
   work.batch_sequences = config.train.batch_sequences;
   work.micro_batch_sequences = config.train.micro_batch_sequences;
   if (config.job.kind == JobKind::kGenerate) {
-    work.sequence_length = config.generate.prefill_tokens;
+    work.pass_length = config.generate.prefill_tokens;
     work.batch_sequences = config.generate.batch_sequences;  // no more ranks than that have any
     work.micro_batch_sequences = 1;
     work.answers = {config.generate.batch_sequences, config.generate.max_sequence_length};

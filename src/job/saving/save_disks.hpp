@@ -18,6 +18,8 @@ struct SaveDisks {
   std::vector<std::string> hosts;
   bool has_copies = false;  ///< whether another host keeps a copy of each rank's file
 
+  /// Copies of each rank's file, 0 or 1.
+  [[nodiscard]] std::int64_t partner_copies() const { return has_copies ? 1 : 0; }
   [[nodiscard]] bool are_shared() const { return hosts.empty(); }
 };
 

@@ -156,7 +156,7 @@ void TrainingState::require_place() {
   const RankDisks& disks = save_disks_->disks;
   const int rank = context_.comm.rank();
   const std::vector<std::int64_t> bytes =
-      step_bytes_of_disks(context_.memory_plan(), disks, save_disks_->has_copies);
+      step_bytes_of_disks(context_.memory_plan(), disks, save_disks_->partner_copies());
   run_together(context_.comm, [&] {
     if (disks.is_first(rank))
       require_room_for_steps(context_.config(), bytes[static_cast<std::size_t>(disks.of(rank))]);
@@ -166,10 +166,10 @@ void TrainingState::require_place() {
 void TrainingState::print_plan() const {
   console::line("saves     {}", save_text(context_.config(), saved_step_bytes(context_.memory_plan())));
   if (save_disks_ && !save_disks_->are_shared())
-    console::line(
-        "          no file system is shared: {}",
-        hosts_text(step_bytes_of_disks(context_.memory_plan(), save_disks_->disks, save_disks_->has_copies),
-                   save_disks_->has_copies));
+    console::line("          no file system is shared: {}",
+                  hosts_text(step_bytes_of_disks(context_.memory_plan(), save_disks_->disks,
+                                                 save_disks_->partner_copies()),
+                             save_disks_->partner_copies()));
   if (found_) print_changes();
   name_leftovers();
   if (!found_ && !superseded_.empty())

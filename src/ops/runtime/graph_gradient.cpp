@@ -83,15 +83,15 @@ class Requests {
 std::atomic<Requests*> requests = nullptr;
 
 at::Tensor gradient_here(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
-                         bool keep_graph) {
-  return torch::autograd::grad({output}, {input}, {d_output}, keep_graph).front();
+                         GraphAfter after) {
+  return torch::autograd::grad({output}, {input}, {d_output}, after == GraphAfter::kKept).front();
 }
 
 }  // namespace
 
 at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
-                          bool keep_graph) {
-  if (output.is_cpu()) return gradient_here(output, input, d_output, keep_graph);
+                          GraphAfter after) {
+  if (output.is_cpu()) return gradient_here(output, input, d_output, after);
   at::Tensor gradient;
   std::exception_ptr error;
   Requests served;
@@ -99,7 +99,7 @@ at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input, con
   std::thread worker([&] {
     try {
       const c10::DeviceGuard device(output.device());
-      gradient = gradient_here(output, input, d_output, keep_graph);
+      gradient = gradient_here(output, input, d_output, after);
     } catch (...) {
       error = std::current_exception();
     }

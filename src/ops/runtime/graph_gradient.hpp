@@ -5,14 +5,18 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 
 namespace sluice::ops {
 
+/// Whether a graph goes with its gradient, or stays for another one.
+enum class GraphAfter : std::uint8_t { kFreed, kKept };
+
 /// The gradient of `input` for that of `output`. While nodes run on another thread, this one does what they
 /// ask of it by run_where_asked(). Errors of either are thrown here.
 [[nodiscard]] at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input,
-                                        const at::Tensor& d_output, bool keep_graph = false);
+                                        const at::Tensor& d_output, GraphAfter after = GraphAfter::kFreed);
 
 /// Runs a graph node's `action` on the thread that is in graph_gradient(), and returns when it is done. Runs
 /// it at once outside of graph_gradient(), and where nodes run on that thread anyway.

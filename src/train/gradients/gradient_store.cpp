@@ -6,13 +6,13 @@
 namespace sluice {
 
 GradientStore::GradientStore(const ShardPlan& plan, const StagePlan& stages, int rank, GradientMode mode,
-                             bool experts_in_turn)
+                             ExpertGradients experts)
     : plan_(plan),
       rank_(rank),
       mode_(mode),
-      experts_in_turn_(experts_in_turn && mode != GradientMode::kFloat32),
+      has_experts_in_turn_(experts == ExpertGradients::kInTurn && mode != GradientMode::kFloat32),
       tied_(tied_unit(stages)) {
-  const GradientMemory memory = plan_gradients(plan, stages, rank, mode, experts_in_turn);
+  const GradientMemory memory = plan_gradients(plan, stages, rank, mode, experts);
   if (mode != GradientMode::kRelease)
     shards_.emplace(plan, rank, mode == GradientMode::kFloat32 ? DType::kFloat32 : DType::kBFloat16,
                     "gradient shards", ShardArena::Units::kTrained);

@@ -13,12 +13,12 @@ class GradientStore {
  public:
   /// `plan` must outlive the store. Allocates plan_gradients(), and nothing after that.
   GradientStore(const ShardPlan& plan, const StagePlan& stages, int rank, GradientMode mode,
-                bool experts_in_turn);
+                ExpertGradients experts);
 
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] int rank() const { return rank_; }
-  /// Whether there is memory for one expert's gradient at a time alone.
-  [[nodiscard]] bool has_experts_in_turn() const { return experts_in_turn_; }
+  /// Whether there is memory for one expert's gradient at a time alone, as ExpertGradients::kInTurn says.
+  [[nodiscard]] bool has_experts_in_turn() const { return has_experts_in_turn_; }
 
   /// Float32 sums of this rank's shard of a unit; with has_experts_in_turn() and a unit of experts, of one
   /// expert. Unless all shards are float32 it is used again for the next stage, but for a tied embedding.
@@ -34,7 +34,7 @@ class GradientStore {
   const ShardPlan& plan_;
   int rank_;
   GradientMode mode_;
-  bool experts_in_turn_;
+  bool has_experts_in_turn_;
   int tied_;
   std::optional<ShardArena> shards_;
   MemoryBlock dense_, experts_, kept_;

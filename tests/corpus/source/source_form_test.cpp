@@ -16,7 +16,7 @@ using test::expect_error;
 using test::TemporaryDirectory;
 
 SourceForm form(const std::string& head, const char* name = "a", Format format = Format::kAuto) {
-  return form_of(head, /*is_whole=*/true, name, format);
+  return form_of(head, KnownPart::kAll, name, format);
 }
 
 TEST(SourceForm, is_lines_where_the_first_line_is_an_object_whatever_the_name_says) {
@@ -29,7 +29,7 @@ TEST(SourceForm, is_lines_where_the_first_line_is_an_object_whatever_the_name_sa
   }
   EXPECT_EQ(form("{\"te\n{\"text\": \"b\"}\n", "a.jsonl"), SourceForm::kJsonLines);
   const std::string long_line = "{\"text\": \"" + std::string(1000, 'a');
-  EXPECT_EQ(form_of(long_line, /*is_whole=*/false, "a", Format::kAuto), SourceForm::kJsonLines);
+  EXPECT_EQ(form_of(long_line, KnownPart::kFront, "a", Format::kAuto), SourceForm::kJsonLines);
 }
 
 TEST(SourceForm, is_values_in_an_array_or_over_lines) {
