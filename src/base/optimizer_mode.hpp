@@ -49,23 +49,22 @@ struct OptimizerMode {
   bool operator==(const OptimizerMode&) const = default;
 };
 
-// Spellings in job files.
+/// Spellings in job files of the values of an enumeration of this file, in their order.
+template <class Enum>
+inline constexpr std::array<std::string_view, 0> kSpellings{};
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<OptimizerKind>{"adamw", "lion", "adafactor"};
+template <>
+inline constexpr std::array<std::string_view, 4> kSpellings<StateFormat>{"float32", "bfloat16", "int8",
+                                                                         "factored"};
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<MasterFormat>{"float32", "24bit", "none"};
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<GradientMode>{"float32", "bfloat16", "release"};
 
-[[nodiscard]] constexpr std::string_view name_of(OptimizerKind kind) {
-  constexpr std::array<std::string_view, 3> kNames{"adamw", "lion", "adafactor"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-[[nodiscard]] constexpr std::string_view name_of(StateFormat format) {
-  constexpr std::array<std::string_view, 4> kNames{"float32", "bfloat16", "int8", "factored"};
-  return kNames[static_cast<std::size_t>(format)];
-}
-[[nodiscard]] constexpr std::string_view name_of(MasterFormat format) {
-  constexpr std::array<std::string_view, 3> kNames{"float32", "24bit", "none"};
-  return kNames[static_cast<std::size_t>(format)];
-}
-[[nodiscard]] constexpr std::string_view name_of(GradientMode mode) {
-  constexpr std::array<std::string_view, 3> kNames{"float32", "bfloat16", "release"};
-  return kNames[static_cast<std::size_t>(mode)];
+template <class Enum>
+requires(!kSpellings<Enum>.empty()) [[nodiscard]] constexpr std::string_view name_of(Enum value) {
+  return kSpellings<Enum>[static_cast<std::size_t>(value)];
 }
 
 /// Elements that share one scale in 8-bit state, counted from a matrix's first. Shards are cut between

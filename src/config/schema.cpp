@@ -62,6 +62,15 @@ class TableBuilder {
   KeyRules rules_;  ///< rules of all keys of the table
 };
 
+/// The choice between all values of an enumeration of optimizers.
+template <class Enum>
+Choice<Enum> spelled() {
+  Choice<Enum> choice;
+  for (const std::string_view name : kSpellings<Enum>)
+    choice.options.push_back({name, static_cast<Enum>(choice.options.size())});
+  return choice;
+}
+
 Table job_table() {
   return TableBuilder("job", &JobConfig::job, "What runs, and where its results go")
       .key("kind", &JobSettings::kind,
@@ -264,10 +273,7 @@ Table lora_table() {
 
 Table optimizer_table() {
   return TableBuilder("optimizer", &JobConfig::optimizer, "The weight update")
-      .key("kind", &OptimizerSettings::kind,
-           Choice<OptimizerKind>{{{name_of(OptimizerKind::kAdamW), OptimizerKind::kAdamW},
-                                  {name_of(OptimizerKind::kLion), OptimizerKind::kLion},
-                                  {name_of(OptimizerKind::kAdafactor), OptimizerKind::kAdafactor}}},
+      .key("kind", &OptimizerSettings::kind, spelled<OptimizerKind>(),
            "update rule: torch.optim.AdamW, Lion, or torch.optim.Adafactor, whose learning rate is relative "
            "to the size of the weights")
       .rules(kFixed)
@@ -285,25 +291,15 @@ Table optimizer_table() {
            Choice<ClipRule>{{{"global", ClipRule::kGlobal}, {"unit", ClipRule::kUnit}}},
            "gradients whose norm max_grad_norm bounds: global, all together; unit, each matrix by itself, of "
            "fused experts each expert's; with gradients = \"release\", global costs a second backward pass")
-      .key("state", &OptimizerSettings::state,
-           Choice<StateFormat>{{{name_of(StateFormat::kFloat32), StateFormat::kFloat32},
-                                {name_of(StateFormat::kBFloat16), StateFormat::kBFloat16},
-                                {name_of(StateFormat::kInt8), StateFormat::kInt8},
-                                {name_of(StateFormat::kFactored), StateFormat::kFactored}}},
+      .key("state", &OptimizerSettings::state, spelled<StateFormat>(),
            "format of the moments: 4, 2 or 1 bytes each, or Adafactor's row and column means; those of "
            "routers, norms and vectors are always float32")
       .rules({.is_fixed = true, .is_chosen_by_fit = true})
-      .key("master", &OptimizerSettings::master,
-           Choice<MasterFormat>{{{name_of(MasterFormat::kFloat32), MasterFormat::kFloat32},
-                                 {name_of(MasterFormat::k24Bit), MasterFormat::k24Bit},
-                                 {name_of(MasterFormat::kNone), MasterFormat::kNone}}},
+      .key("master", &OptimizerSettings::master, spelled<MasterFormat>(),
            "format of master weights, whose low bits are kept beside bfloat16 weights: 16 bits (float32), 8, "
            "or none; below 16, updates are rounded stochastically")
       .rules({.is_fixed = true, .is_chosen_by_fit = true})
-      .key("gradients", &OptimizerSettings::gradients,
-           Choice<GradientMode>{{{name_of(GradientMode::kFloat32), GradientMode::kFloat32},
-                                 {name_of(GradientMode::kBFloat16), GradientMode::kBFloat16},
-                                 {name_of(GradientMode::kRelease), GradientMode::kRelease}}},
+      .key("gradients", &OptimizerSettings::gradients, spelled<GradientMode>(),
            "format of gradients until the update: 4 or 2 bytes, or release: each layer is updated within the "
            "backward pass, and its gradient freed")
       .rules({.is_chosen_by_fit = true})

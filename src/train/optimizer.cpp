@@ -102,24 +102,25 @@ void Optimizer::update_moments(const GradientPart& gradient, Matrices matrices,
                     .gradient_scale = static_cast<float>(scales[i]),
                     .decays = matrix.decays});
   }
-  const auto t = static_cast<double>(step_);
   for (const auto& [runs, master, state] :
        {std::tuple(&large, settings_.master, settings_.state),
-        std::tuple(&small, MasterFormat::kFloat32, StateFormat::kFloat32)}) {
-    const ops::UpdateFormats formats{weights_.dtype(), gradient.dtype, master, state};
-    if (settings_.kind == OptimizerKind::kLion)
-      ops::lion_update(*runs, formats,
-                       {rate_, settings_.betas[0], settings_.betas[1], settings_.weight_decay});
-    else
-      ops::adamw_update(*runs, formats,
-                        {.lr = rate_,
-                         .beta1 = settings_.betas[0],
-                         .beta2 = settings_.betas[1],
-                         .eps = settings_.eps,
-                         .weight_decay = settings_.weight_decay,
-                         .bias_correction1 = 1 - std::pow(settings_.betas[0], t),
-                         .bias_correction2 = 1 - std::pow(settings_.betas[1], t)});
-  }
+        std::tuple(&small, MasterFormat::kFloat32, StateFormat::kFloat32)})
+    ops::update_moments(*runs, {weights_.dtype(), gradient.dtype, master, state}, moment_step());
+}
+
+/// Constants of this step, for an optimizer with moments of each element.
+ops::MomentStep Optimizer::moment_step() const {
+  const double beta1 = settings_.betas[0], beta2 = settings_.betas[1];
+  if (settings_.kind == OptimizerKind::kLion)
+    return ops::LionStep{rate_, beta1, beta2, settings_.weight_decay};
+  const auto t = static_cast<double>(step_);
+  return ops::AdamWStep{.lr = rate_,
+                        .beta1 = beta1,
+                        .beta2 = beta2,
+                        .eps = settings_.eps,
+                        .weight_decay = settings_.weight_decay,
+                        .bias_correction1 = 1 - std::pow(beta1, t),
+                        .bias_correction2 = 1 - std::pow(beta2, t)};
 }
 
 /// The first owned element of a matrix.

@@ -3,6 +3,7 @@
 
 #include "base/random.hpp"
 #include "ops/buffers/adafactor.hpp"
+#include "ops/buffers/optimizer.hpp"
 #include "plan/optimizer_layout.hpp"
 #include "shard/arena_access.hpp"
 #include "shard/rank_mesh.hpp"
@@ -94,6 +95,7 @@ class Optimizer {
   void sum_over_sharers(int unit, std::span<double> values) const;
   [[nodiscard]] static const std::byte* gradient_of(const GradientPart& gradient, const MatrixState& matrix);
   [[nodiscard]] std::uint64_t draws(const MatrixState& matrix) const;
+  [[nodiscard]] ops::MomentStep moment_step() const;
   [[nodiscard]] std::byte* array(const MatrixState& matrix, StateArray array) const;
   [[nodiscard]] std::byte* weights_of(const MatrixState& matrix) const;
   void update_moments(const GradientPart& gradient, Matrices matrices, std::span<const double> scales);

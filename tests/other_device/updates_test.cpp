@@ -116,17 +116,17 @@ TEST(OtherDeviceUpdates, adamw_in_every_format) {
     expect_same_updates(
         formats, [](bool is_cpu, std::span<const UpdateRun> runs, const UpdateFormats& kept, int t) {
           const AdamWStep step{1e-2, 0.9, 0.95, 1e-8, 0.1, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
-          is_cpu ? cpu::adamw_update(runs, kept, step) : device::adamw_update(runs, kept, step);
+          is_cpu ? cpu::update_moments(runs, kept, step) : device::update_moments(runs, kept, step);
         });
 }
 
 TEST(OtherDeviceUpdates, lion_in_every_format) {
   for (const UpdateFormats& formats : all_formats())
-    expect_same_updates(formats,
-                        [](bool is_cpu, std::span<const UpdateRun> runs, const UpdateFormats& kept, int) {
-                          const LionStep step{1e-3, 0.9, 0.99, 0.1};
-                          is_cpu ? cpu::lion_update(runs, kept, step) : device::lion_update(runs, kept, step);
-                        });
+    expect_same_updates(
+        formats, [](bool is_cpu, std::span<const UpdateRun> runs, const UpdateFormats& kept, int) {
+          const LionStep step{1e-3, 0.9, 0.99, 0.1};
+          is_cpu ? cpu::update_moments(runs, kept, step) : device::update_moments(runs, kept, step);
+        });
 }
 
 struct FactoredArrays {

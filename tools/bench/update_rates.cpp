@@ -114,11 +114,12 @@ class Updated {
   void update() {
     switch (mode_.kind) {
       case OptimizerKind::kAdamW:
-        return ops::adamw_update(
+        return ops::update_moments(
             runs_, mode_.formats,
-            {.lr = 1e-4, .weight_decay = 0.1, .bias_correction1 = 0.1, .bias_correction2 = 0.05});
+            ops::AdamWStep{
+                .lr = 1e-4, .weight_decay = 0.1, .bias_correction1 = 0.1, .bias_correction2 = 0.05});
       case OptimizerKind::kLion:
-        return ops::lion_update(runs_, mode_.formats, {.lr = 1e-5, .weight_decay = 0.1});
+        return ops::update_moments(runs_, mode_.formats, ops::LionStep{.lr = 1e-5, .weight_decay = 0.1});
       case OptimizerKind::kAdafactor:
         return adafactor();
     }

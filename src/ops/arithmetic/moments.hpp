@@ -89,6 +89,20 @@ SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const LionFactors& f) {
   lion(block.weights(), block.first(), block.gradient(), block.count(), f);
 }
 
+/// The factors of an optimizer's step.
+template <class Step>
+struct StepFactors;
+template <>
+struct StepFactors<AdamWStep> {
+  using Type = AdamWFactors;
+};
+template <>
+struct StepFactors<LionStep> {
+  using Type = LionFactors;
+};
+template <class Step>
+using FactorsOf = typename StepFactors<Step>::Type;
+
 /// One block of a run, read, updated and written.
 template <std::int64_t kMost, class Factors>
 SLUICE_ELEMENT void update_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,

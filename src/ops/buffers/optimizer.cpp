@@ -21,14 +21,9 @@ void require_formats(std::span<const UpdateRun> runs, const UpdateFormats& forma
 
 }  // namespace
 
-void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step) {
+void update_moments(std::span<const UpdateRun> runs, const UpdateFormats& formats, const MomentStep& step) {
   require_formats(runs, formats);
-  on::adamw_update(runs, formats, step);
-}
-
-void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step) {
-  require_formats(runs, formats);
-  on::lion_update(runs, formats, step);
+  on::update_moments(runs, formats, step);
 }
 
 void read_master(const std::byte* weights, const std::byte* master, MasterFormat format, std::int64_t first,

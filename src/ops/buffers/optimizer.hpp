@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <variant>
 
 namespace sluice::ops {
 
@@ -48,10 +49,6 @@ struct AdamWStep {
   double bias_correction2 = 1;  ///< 1 - beta2^t
 };
 
-/// One step of torch.optim.AdamW, all threads at work. The moments that the weights are updated with are
-/// those before they are rounded to their format.
-void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step);
-
 /// Constants of one Lion step.
 struct LionStep {
   double lr = 0;
@@ -60,8 +57,13 @@ struct LionStep {
   double weight_decay = 0;
 };
 
-/// One step of Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2), all threads at work.
-void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step);
+/// Constants of one step of an optimizer with moments of each element: torch.optim.AdamW, or Lion (Chen et
+/// al. 2023, arXiv 2302.06675, algorithm 2).
+using MomentStep = std::variant<AdamWStep, LionStep>;
+
+/// One step, all threads at work. The moments that the weights are updated with are those before they are
+/// rounded to their format.
+void update_moments(std::span<const UpdateRun> runs, const UpdateFormats& formats, const MomentStep& step);
 
 /// Master weights of bfloat16 weights as float32: n elements from the `first`-th on, `master` as in
 /// UpdateRun.

@@ -110,7 +110,7 @@ struct AddColumn {
   }
 };
 
-/// Updates one element of a run without scales. Factors are AdamW's or Lion's.
+/// Updates one element of a run without scales. Factors are those of an optimizer in arithmetic/moments.hpp.
 template <class Factors>
 struct UpdateElement {
   UpdateRun run;

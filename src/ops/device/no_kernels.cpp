@@ -20,8 +20,7 @@ bool has_grouped_products() { return false; }
 void dropout_rows(const at::Tensor&, double, const RandomStream&, std::int64_t, const at::Tensor&) {
   refuse();
 }
-void adamw_update(std::span<const UpdateRun>, const UpdateFormats&, const AdamWStep&) { refuse(); }
-void lion_update(std::span<const UpdateRun>, const UpdateFormats&, const LionStep&) { refuse(); }
+void update_moments(std::span<const UpdateRun>, const UpdateFormats&, const MomentStep&) { refuse(); }
 void read_masters(const FactoredRun&, MasterFormat, float*) { refuse(); }
 void write_masters(const FactoredRun&, MasterFormat, const float*) { refuse(); }
 

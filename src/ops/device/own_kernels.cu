@@ -3,6 +3,8 @@
 #include "ops/device/kernels.hpp"
 #include "ops/device/launch.hpp"
 
+#include <variant>
+
 namespace sluice::ops::device {
 namespace {
 
@@ -28,8 +30,9 @@ void update_codes(const UpdateRun& run, const UpdateFormats& formats, const Fact
   if (rest < run.count) launch(1, kernels::UpdateRest<Factors>{run, formats, factors, rest});
 }
 
-template <class Factors, class Step>
+template <class Step>
 void update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const Step& step) {
+  using Factors = arithmetic::FactorsOf<Step>;
   for (const UpdateRun& run : runs) {
     const Factors factors(step, run);
     if (formats.state == StateFormat::kInt8)
@@ -74,12 +77,8 @@ void dropout_rows(const at::Tensor& x, double rate, const RandomStream& draws, s
   });
 }
 
-void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step) {
-  update<arithmetic::AdamWFactors>(runs, formats, step);
-}
-
-void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step) {
-  update<arithmetic::LionFactors>(runs, formats, step);
+void update_moments(std::span<const UpdateRun> runs, const UpdateFormats& formats, const MomentStep& step) {
+  std::visit([&](const auto& constants) { update(runs, formats, constants); }, step);
 }
 
 void read_masters(const FactoredRun& run, MasterFormat format, float* out) {

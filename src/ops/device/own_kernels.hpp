@@ -36,8 +36,7 @@ void add_expert_rows(const at::Tensor& rows, const at::Tensor& row_of_slot, std:
 void dropout_rows(const at::Tensor& x, double rate, const RandomStream& draws, std::int64_t first_row,
                   const at::Tensor& out);
 
-void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step);
-void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step);
+void update_moments(std::span<const UpdateRun> runs, const UpdateFormats& formats, const MomentStep& step);
 
 /// Master values of bfloat16 weights as float32 [rows, columns], and back, rounded as their format wants it.
 void read_masters(const FactoredRun& run, MasterFormat format, float* out);

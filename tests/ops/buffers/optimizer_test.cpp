@@ -95,7 +95,7 @@ TEST(AdamW, gives_the_same_bits_however_a_shard_is_cut_and_for_any_number_of_thr
       std::vector<UpdateRun> runs;
       for (std::int64_t begin = 0; begin < kCount; begin += 6 * kStateBlock)
         runs.push_back(parts.run(gradient, begin, std::min(6 * kStateBlock, kCount - begin)));
-      adamw_update(runs, formats, step_number(t));
+      update_moments(runs, formats, step_number(t));
     }
     EXPECT_TRUE(whole.weights.equal(parts.weights));
     EXPECT_EQ(std::memcmp(bytes(whole.master), bytes(parts.master), kCount), 0);
@@ -114,9 +114,9 @@ double decay_of(const UpdateFormats& formats, bool is_lion) {
     shard.draws = static_cast<std::uint64_t>(t);
     UpdateRun run = shard.run(nothing);
     if (is_lion)
-      lion_update(std::span(&run, 1), formats, {.lr = 1e-5, .weight_decay = 0.1});
+      update_moments(std::span(&run, 1), formats, LionStep{.lr = 1e-5, .weight_decay = 0.1});
     else
-      adamw_update(std::span(&run, 1), formats, step_number(t, 1e-5));
+      update_moments(std::span(&run, 1), formats, step_number(t, 1e-5));
   }
   return 1 - (shard.values() * start).sum().item<double>() / start.square().sum().item<double>();
 }
@@ -170,7 +170,7 @@ TEST(Lion, follows_its_formula) {
     m = m * 0.99 + g * 0.01;
     UpdateRun run = shard.run(gradient);
     run.gradient_scale = 0.5F;
-    lion_update(std::span(&run, 1), kFloats, {.lr = 1e-3, .weight_decay = 0.1});
+    update_moments(std::span(&run, 1), kFloats, LionStep{.lr = 1e-3, .weight_decay = 0.1});
   }
   expect_close(shard.values(), weights, 1e-6);
 }

@@ -50,7 +50,7 @@ struct Shard {
   void adamw(const at::Tensor& gradient, const AdamWStep& step, float scale = 1) {
     UpdateRun whole = run(gradient);
     whole.gradient_scale = scale;
-    adamw_update(std::span(&whole, 1), formats, step);
+    update_moments(std::span(&whole, 1), formats, step);
   }
 
   UpdateFormats formats;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <variant>
 
 namespace sluice::ops::cpu {
 namespace {
@@ -17,8 +18,8 @@ using optimizer::Chunk;
 /// once and sees all arrays go on, and whole blocks of scales.
 constexpr std::int64_t kBlock = 2 * kStateBlock;
 
-SLUICE_VECTOR_CLONES void adamw_chunk(const Chunk& chunk, const UpdateFormats& formats,
-                                      const AdamWFactors& factors) {
+SLUICE_VECTOR_CLONES void update_chunk(const Chunk& chunk, const UpdateFormats& formats,
+                                       const AdamWFactors& factors) {
   const AdamWFactors f = factors;
   for (std::int64_t begin = 0; begin < chunk.count; begin += kBlock) {
     const std::int64_t count = std::min(kBlock, chunk.count - begin);
@@ -29,8 +30,8 @@ SLUICE_VECTOR_CLONES void adamw_chunk(const Chunk& chunk, const UpdateFormats& f
   }
 }
 
-SLUICE_VECTOR_CLONES void lion_chunk(const Chunk& chunk, const UpdateFormats& formats,
-                                     const LionFactors& factors) {
+SLUICE_VECTOR_CLONES void update_chunk(const Chunk& chunk, const UpdateFormats& formats,
+                                       const LionFactors& factors) {
   const LionFactors f = factors;
   for (std::int64_t begin = 0; begin < chunk.count; begin += kBlock) {
     const std::int64_t count = std::min(kBlock, chunk.count - begin);
@@ -40,14 +41,14 @@ SLUICE_VECTOR_CLONES void lion_chunk(const Chunk& chunk, const UpdateFormats& fo
 
 }  // namespace
 
-void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step) {
-  optimizer::for_each_chunk(
-      runs, [&](const Chunk& chunk) { adamw_chunk(chunk, formats, AdamWFactors(step, *chunk.run)); });
-}
-
-void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step) {
-  optimizer::for_each_chunk(
-      runs, [&](const Chunk& chunk) { lion_chunk(chunk, formats, LionFactors(step, *chunk.run)); });
+void update_moments(std::span<const UpdateRun> runs, const UpdateFormats& formats, const MomentStep& step) {
+  std::visit(
+      [&]<class Step>(const Step& constants) {
+        optimizer::for_each_chunk(runs, [&](const Chunk& chunk) {
+          update_chunk(chunk, formats, arithmetic::FactorsOf<Step>(constants, *chunk.run));
+        });
+      },
+      step);
 }
 
 void read_master(const std::byte* weights, const std::byte* master, MasterFormat format, std::int64_t first,

@@ -7,8 +7,7 @@
 namespace sluice::ops::cpu {
 
 /// The functions of ops of the same names, on this processor.
-void adamw_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const AdamWStep& step);
-void lion_update(std::span<const UpdateRun> runs, const UpdateFormats& formats, const LionStep& step);
+void update_moments(std::span<const UpdateRun> runs, const UpdateFormats& formats, const MomentStep& step);
 void read_master(const std::byte* weights, const std::byte* master, MasterFormat format, std::int64_t first,
                  std::int64_t n, float* out);
 
