@@ -142,6 +142,15 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return number;
 }
 
+std::optional<std::int64_t> leading_number(std::string_view text) {
+  return whole_number(text.substr(0, text.find_first_not_of("0123456789")));
+}
+
+std::optional<std::int64_t> number_behind(std::string_view text, std::string_view mark) {
+  const std::size_t place = text.find(mark);
+  return place == text.npos ? std::nullopt : leading_number(text.substr(place + mark.size()));
+}
+
 std::string shape_text(std::span<const std::int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }

@@ -35,6 +35,13 @@ namespace sluice {
 /// The number that a text of digits alone is; nothing for another text, or a number that does not fit.
 [[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
 
+/// The number whose digits a text begins with; nothing where it begins with others, or the number does not
+/// fit.
+[[nodiscard]] std::optional<std::int64_t> leading_number(std::string_view text);
+
+/// The number behind the first `mark` in a text, as leading_number().
+[[nodiscard]] std::optional<std::int64_t> number_behind(std::string_view text, std::string_view mark);
+
 /// "[128, 1536, 2048]"
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 

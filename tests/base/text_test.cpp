@@ -75,5 +75,15 @@ TEST(WholeNumber, is_made_of_digits_alone) {
     EXPECT_EQ(whole_number(text), std::nullopt) << text;
 }
 
+TEST(Text, has_a_number_at_its_beginning_or_behind_a_mark) {
+  EXPECT_EQ(leading_number("12-7"), 12);
+  EXPECT_EQ(number_behind("process rank 2 on node h3", "rank "), 2);
+  EXPECT_EQ(number_behind("1-3:2", ":"), 2);
+  for (const char* text : {"", "x1", "-1", "9223372036854775808"})
+    EXPECT_EQ(leading_number(text), std::nullopt) << text;
+  EXPECT_EQ(number_behind("rank two", "rank "), std::nullopt);
+  EXPECT_EQ(number_behind("host 2", "rank "), std::nullopt);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -19,11 +19,9 @@
 #include "weights/checkpoint_match.hpp"
 #include "weights/companion_files.hpp"
 
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -215,13 +213,12 @@ void add_step(CLI::App& command, std::optional<std::int64_t>& step, const char* 
   command.add_option_function<std::string>(
       "--step",
       [&step](const std::string& text) {
-        std::int64_t number = -1;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        const std::optional<std::int64_t> number = whole_number(text);
         if (text == "best")
           step = kBestStep;
         else if (text == "newest")
           step = kNewestStep;
-        else if (error == std::errc() && end == text.data() + text.size() && number >= 0)
+        else if (number)
           step = number;
         else
           throw CLI::ValidationError("--step", "'" + text + "' is no step: a number, newest or best");

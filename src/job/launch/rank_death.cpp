@@ -1,9 +1,10 @@
 #include "job/launch/rank_death.hpp"
 
+#include "base/text.hpp"
+
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <charconv>
 #include <cstring>
 #include <sstream>
 
@@ -19,16 +20,6 @@ std::string one_line(std::string_view text) {
   std::string line;
   for (std::string word; words >> word;) line += line.empty() ? word : " " + word;
   return line;
-}
-
-/// The number behind the first `mark` in a text.
-std::optional<int> number_behind(const std::string& text, std::string_view mark) {
-  const std::size_t at = text.find(mark);
-  if (at == text.npos) return std::nullopt;
-  int number = 0;
-  const char* const begin = text.data() + at + mark.size();
-  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
 /// The word behind the first `mark` in a text; "" without one.
@@ -49,14 +40,15 @@ std::string signal_text(int number) {
 std::optional<RankDeath> parse_rank_death(std::string_view block) {
   const std::string text = one_line(block);
   // "... noticed that process rank 2 with PID 17 on node h3 exited on signal 9 (Killed)."
-  const std::optional<int> rank = number_behind(text, "process rank "),
-                           signal = number_behind(text, " exited on signal ");
+  const auto rank = number_behind(text, "process rank "), signal = number_behind(text, " exited on signal ");
   if (rank && signal)
-    return RankDeath{.rank = *rank, .host = word_behind(text, " on node "), .signal = *signal};
+    return RankDeath{.rank = static_cast<int>(*rank),
+                     .host = word_behind(text, " on node "),
+                     .signal = static_cast<int>(*signal)};
   // "... The first process to do so was: Process name: [[18213,1],2] Exit code: 65"
   const std::string process = word_behind(text, "first process to do so was: Process name: ");
-  const std::optional<int> named = number_behind(process, "],"), code = number_behind(text, " Exit code: ");
-  if (named && code) return RankDeath{.rank = *named, .code = *code};
+  const auto named = number_behind(process, "],"), code = number_behind(text, " Exit code: ");
+  if (named && code) return RankDeath{.rank = static_cast<int>(*named), .code = static_cast<int>(*code)};
   return std::nullopt;
 }
 

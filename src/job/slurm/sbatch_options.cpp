@@ -4,23 +4,9 @@
 #include "base/text.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 namespace sluice {
 namespace {
-
-/// The number that a text begins with, if it does.
-std::optional<std::int64_t> leading_number(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && number >= 0 ? std::optional(number) : std::nullopt;
-}
-
-/// The number behind the sign, or `other`.
-std::int64_t number_behind(std::string_view text, char sign, std::int64_t other) {
-  const std::size_t place = text.find(sign);
-  return place == std::string_view::npos ? other : leading_number(text.substr(place + 1)).value_or(other);
-}
 
 std::int64_t number_of_option(const std::vector<std::string>& options, std::string_view name,
                               std::string_view letter, std::int64_t other) {
@@ -55,8 +41,8 @@ std::vector<std::int64_t> task_numbers(const std::string& array) {
     rest.remove_prefix(std::min(part.size() + 1, rest.size()));
     const std::optional<std::int64_t> first = leading_number(part);
     if (!first) break;
-    const std::int64_t last = number_behind(part, '-', *first);
-    const std::int64_t step = std::max<std::int64_t>(number_behind(part, ':', 1), 1);
+    const std::int64_t last = number_behind(part, "-").value_or(*first);
+    const std::int64_t step = std::max<std::int64_t>(number_behind(part, ":").value_or(1), 1);
     for (std::int64_t task = *first; task <= last && numbers.size() < kMost; task += step)
       numbers.push_back(task);
   }
