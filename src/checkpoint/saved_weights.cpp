@@ -86,7 +86,9 @@ MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::pa
          "{}: holds what was trained alone, and no frozen weights, so it is no model by itself; those are in "
          "{}",
          directory.string(), step.key("model.path"));
-  return collect(step, directory, manifest, arena, manifest.stored_tensors());
+  std::vector<int> tensors = manifest.stored_tensors();
+  std::erase_if(tensors, [&](int tensor) { return !manifest[tensor].adapts.empty(); });
+  return collect(step, directory, manifest, arena, tensors);
 }
 
 MatchedCheckpoint saved_trained_weights(const SavedStep& step, const std::filesystem::path& directory,

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// Ranges of tensors of `manifest`, each within one expert of fused ones. Error(kBadData) with the first
+/// Ranges of tensors of `manifest` but for its adapters, each within one expert of fused ones. Error(kBadData) with the first
 /// tensor that the step, read from `directory`, does not hold once and whole, or in a type that does not
 /// convert to `arena`.
 [[nodiscard]] MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,

@@ -144,6 +144,13 @@ class Saving(LoraTest):
     def test_goes_on_with_frozen_parameters(self):
         self.saved_twice(3, 2, freeze=["model.layers.0.*", "model.embed*"])
 
+    def test_adapts_a_saved_step_as_the_model_that_is_exported_from_it(self):
+        dtype = {"dtype": "bfloat16"}  # that of the exported weights, so that nothing is rounded
+        run, exported = self.train(2, "run.toml", model=dtype, checkpoint={"every_steps": 4, "every_minutes": 0}), self.directory / "exported"
+        self.expect(program.sluice("checkpoint", "export", run, exported), 0)
+        found, expected = (self.train(3, f"{model.name}-adapted.toml", model=dtype | {"path": model}, lora=self.LORA) for model in (run, exported))
+        self.assert_same_losses(found, expected)
+
     def test_another_base_is_refused_by_its_digest(self):
         job = self.job("job.toml", lora=self.LORA, checkpoint={"every_steps": 2, "every_minutes": 0})
         self.run_job(2, job)
