@@ -10,9 +10,9 @@ STEPS = 60
 
 
 class Restart(OnHosts):
-    def start_job(self, *options, steps=STEPS, **changes):
+    def start_job(self, *options, steps=STEPS, hosts="h1,h2,h3", **changes):
         job = self.job(train={"steps": steps}, checkpoint={"every_steps": 10}, **changes)
-        return self.start("--hosts", "h1,h2,h3", *options, job)
+        return self.start("--hosts", hosts, *options, job)
 
     def status(self):
         return json.loads((self.directory / "job/status.json").read_text())
@@ -80,6 +80,20 @@ class Ends(Restart):
         result = self.finish(running)
         self.expect(result, 70, "restart   1 of 1", "1 restarts in a row")
         self.expect_nothing_left(1, 2, 3)
+
+    def test_not_while_disks_that_the_launch_does_not_see_get_new_steps(self):
+        running = self.start_job("--restarts", 1, steps=100000, hosts="h2,h3", job={"output": "/tmp/run"})
+        self.await_text(running, "saved     step 10")
+        for count in (1, 2):
+            self.kill_rank(3)
+            self.await_text(running, "resume    from step ", count)
+            saved = int(re.findall(r"resume    from step (\d+)", running.output())[-1])
+            self.await_text(running, f"saved     step {saved + 10}:")
+        self.hosts.kill(2)
+        self.hosts.kill(3)
+        result = self.finish(running)
+        self.expect(result, 70, "restart   1 of 1", "run: last save: step ")
+        self.assertEqual(result.output.count("resume    from step "), 2, result.output)
 
     def test_by_ctrl_c_between_two_attempts(self):
         running = self.await_text(self.start_job("--restarts", 5, steps=100000), "saved     step 10")

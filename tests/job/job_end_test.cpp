@@ -43,6 +43,18 @@ TEST(JobEnd, of_a_host_that_died_without_a_word_names_its_ranks_and_the_last_sav
   EXPECT_EQ(end_code(end), 70);
 }
 
+TEST(JobEnd, tells_the_step_that_ranks_have_saved_where_the_launch_sees_no_newer_status) {
+  const test::TemporaryDirectory run;
+  JobEnd end = job_end();
+  end.lost = {{"h3", {2}, 5, true}};
+  end.run = run.path();
+  end.saved_step = 40;
+  EXPECT_TRUE(contains(end_report(end), "run: last save: step 40\n")) << end_report(end);
+  std::ofstream(run / "status.json") << R"({"step": 31, "steps": 300, "saved_step": 30})";
+  EXPECT_TRUE(contains(end_report(end), "run: last save: step 40\n")) << end_report(end);
+  EXPECT_FALSE(contains(end_report(end), "31")) << end_report(end);
+}
+
 TEST(JobEnd, of_a_rank_that_a_signal_ended_names_rank_host_and_signal) {
   JobEnd end = job_end();
   end.death = RankDeath{.rank = 1, .host = "h2", .signal = 9};

@@ -73,7 +73,7 @@ KNOW_PLACES = ("src/shard/flat_layout.", "src/shard/shard_plan.", "src/shard/are
 # no tensors, nor are files that go along with them or with a job.
 READING = re.compile(r"(?:\.|->)read_at(?:_least)?\s*\(")
 MAY_READ = ("src/io/", "src/corpus/", "src/weights/", "src/load/chunk_reader.cpp", "src/load/in_files/", "src/adapter/adapter_load.cpp", "src/checkpoint/block_reader.cpp",
-            "src/checkpoint/save.cpp", "src/job/launch/handover.cpp")
+            "src/checkpoint/save.cpp", "src/job/launch/handover/handover.cpp")
 
 # Newer versions of fmt do not bring it with <fmt/format.h>.
 JOINING, RANGES = "fmt::join", "<fmt/ranges.h>"

@@ -1,6 +1,7 @@
 // Parts of the program's commands, and options that several of them have.
 #pragma once
 
+#include "config/job_config.hpp"
 #include "job/commands/job_arguments.hpp"
 
 #include <CLI/CLI.hpp>
@@ -24,8 +25,9 @@ using Words = std::vector<std::string>;
 struct CommandLine {
   CLI::App& app;
   std::function<int()> action{};
-  Words words;         ///< all of them
-  Words rank_command;  ///< words that the ranks of `launch` run in place of a job file
+  Words words;                            ///< all of them
+  Words rank_command;                     ///< words that the ranks of `launch` run in place of a job file
+  std::function<JobConfig()> rank_job{};  ///< the job that these words mean
 };
 
 /// A command of the program, and what its options fill.

@@ -205,10 +205,19 @@ void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
   add_texts(command, "--set", arguments.overrides, "table.key=value of a job file; may be repeated");
 }
 
+/// The job as its ranks' hosts need it.
+JobConfig rank_job_of(const GenerateArguments& arguments) {
+  JobConfig config = job_of(arguments);
+  config.generate.prompts = arguments.prompts;
+  return config;
+}
+
 /// One that answers prompts.
 Command<GenerateArguments> add_answering(CommandLine& line, const char* name, const char* help) {
   const auto answering = add_command<GenerateArguments>(line, name, help, generate_command);
   answering.arguments.words = line.rank_command.empty() ? line.words : line.rank_command;
+  if (!line.rank_command.empty() && line.rank_command.front() == name)
+    line.rank_job = [&arguments = answering.arguments] { return rank_job_of(arguments); };
   answering.app.add_option("source", answering.arguments.source, "Model directory, run, or saved step")
       ->required();
   return answering;

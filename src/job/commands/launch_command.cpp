@@ -1,13 +1,13 @@
 #include "base/digest.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/step_directory.hpp"
 #include "config/job_config.hpp"
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
-#include "job/launch/handover.hpp"
+#include "job/launch/handover/handover.hpp"
+#include "job/launch/handover/job_inputs.hpp"
 #include "job/launch/host_command.hpp"
 #include "job/launch/host_list.hpp"
 #include "job/launch/host_monitor.hpp"
@@ -39,6 +39,7 @@ struct LaunchArguments {
   std::vector<std::string> launcher_options;  ///< options of mpirun
   /// Command that ranks run in place of the job: {"generate", "models/m", ...}.
   std::vector<std::string> command{};
+  const CommandLine* line = nullptr;  ///< the command line, which knows the job of such a command
 };
 
 namespace fs = std::filesystem;
@@ -140,18 +141,15 @@ void require_going_on(const JobConfig& config) {
          "job.overwrite = false and checkpoint.resume = \"newest\"");
 }
 
-/// Reads what is known of a job before it starts; of `sluice generate` settings by default.
-void read_job(const LaunchArguments& arguments, HostsLaunch& launch, RestartPolicy& restarts) {
-  DeadlineSettings deadline;
-  if (arguments.command.empty()) {
-    const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
-    deadline = config.deadline;
-    launch.inputs = files_for_all_hosts(arguments.job.file, config);
-    if (!config.job.output.empty()) launch.run = fs::absolute(config.job.output);
-    if (config.job.kind == JobKind::kTrain) restarts.steps = fs::absolute(checkpoint_directory(config));
-    if (restarts.most > 0) require_going_on(config);
-  }
-  launch.longest_section_seconds = longest_section(deadline);
+/// Reads what is known of a job before it starts.
+void read_job(const LaunchArguments& arguments, HostsLaunch& launch) {
+  const bool is_file = arguments.command.empty();
+  const JobConfig config =
+      is_file ? load_job_config(arguments.job.file, arguments.job.overrides) : arguments.line->rank_job();
+  launch.inputs = job_inputs(is_file ? arguments.job.file : fs::path(), config);
+  if (!config.job.output.empty()) launch.run = fs::absolute(config.job.output);
+  if (is_file && arguments.restarts > 0) require_going_on(config);
+  launch.longest_section_seconds = longest_section(config.deadline);
 }
 
 int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchHost>& hosts) {
@@ -164,10 +162,9 @@ int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchH
   launch.command = rank_words(arguments);
   launch.agent = agent_words(arguments.launcher_options);
   if (!arguments.command.empty()) console::keep_stdout_for_results();
-  RestartPolicy restarts{arguments.restarts};
-  read_job(arguments, launch, restarts);
+  read_job(arguments, launch);
   launch.run_id = run_id(arguments, launch.run);
-  return run_with_restarts(launch, restarts);
+  return run_with_restarts(launch, arguments.restarts);
 }
 
 /// Hosts named by --hosts or by the launcher's options; not by both, of which mpirun would mix its own
@@ -230,6 +227,7 @@ void add_launch(CommandLine& line) {
   const auto [command, arguments] = add_command<LaunchArguments>(
       line, "launch", "Run a job under mpirun; Ctrl-C once lets it save and end with 75", launch_command);
   arguments.command = line.rank_command;
+  arguments.line = &line;
   add_job_arguments(command, arguments.job);
   add_ranks(command, "-n,--ranks", arguments.ranks, "Number of ranks; with hosts that of their slots");
   command.add_option(

@@ -4,7 +4,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "job/console.hpp"
-#include "job/launch/handover.hpp"
+#include "job/launch/handover/handover.hpp"
 #include "job/launch/host_network.hpp"
 #include "job/launch/job_end.hpp"
 #include "job/launch/launch_mark.hpp"
@@ -136,17 +136,17 @@ class LaunchedJob {
     const int status = WIFSIGNALED(*status_) ? 128 + WTERMSIG(*status_) : WEXITSTATUS(*status_);
     const bool was_asked = relay_->has_request();
     const bool has_done_its_work = status == 0 || status == static_cast<int>(ExitCode::kResumable);
-    JobEnd end{ranks_, output_.endings(), output_.hosts(), {}, launch_.run};
+    JobEnd end{ranks_, output_.endings(), output_.hosts(), {}, launch_.run, output_.saved_step()};
     if (!has_done_its_work) end.lost = lost;
     if (!has_done_its_work && !was_asked) end.death = death(status);
     if (end_code(end) == 0) {
       if (has_done_its_work || was_asked) output_.drop_deaths();
       output_.pass_blocks();
-      return {status, !has_done_its_work && !was_asked};
+      return {status, !has_done_its_work && !was_asked, end.saved_step};
     }
     output_.drop_blocks();
     console::report(end_report(end));
-    return {end_code(end), !was_asked && may_start_again(end)};
+    return {end_code(end), !was_asked && may_start_again(end), end.saved_step};
   }
 
   /// The rank that has died without a word, as far as mpirun tells, by its exit status at least.

@@ -1,8 +1,10 @@
 // A job on several hosts, from their first answer to the end of all of its processes.
 #pragma once
 
+#include "job/launch/handover/job_inputs.hpp"
 #include "job/launch/host_list.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -17,8 +19,7 @@ struct HostsLaunch {
   std::vector<std::string> launcher_options{};
   std::vector<std::string> command{};  ///< command that each rank runs
   std::vector<std::string> agent{};    ///< starts a command on another host (job/launch/host_command.hpp)
-  /// Files of this host that every host is to have (job/launch/handover.hpp).
-  std::vector<std::filesystem::path> inputs{};
+  std::vector<JobInput> inputs{};      ///< files of this host that every host is to have
   std::filesystem::path run{};         ///< the run directory; "" of a job that has none
   std::string run_id{};                ///< id that all launches of this run share, and no others
   bool chooses_network = true;         ///< whether ranks use what the names of the hosts resolve to alone
@@ -29,6 +30,7 @@ struct LaunchEnd {
   int code = 0;  ///< the job's exit status
   /// It failed, and starting it again may help (may_start_again() of job_end.hpp).
   bool may_start_again = false;
+  std::int64_t saved_step = 0;  ///< number of the last step that its ranks have saved; 0: none
 };
 
 /// Starts the ranks and waits for their end, which it brings about within 15 s of the first one that fails,

@@ -1,6 +1,7 @@
 #include "job/launch/job_end.hpp"
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "comm/outcome.hpp"
 #include "job/commands/run_files.hpp"
 
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <set>
 #include <string>
 #include <string_view>
@@ -55,8 +55,7 @@ std::string hosts_of_named(const JobEnd& end, std::string_view text) {
   std::string hosts;
   std::set<int> told;
   for (std::size_t at = text.find(kMark); at != text.npos; at = text.find(kMark, at + 1)) {
-    int rank = -1;
-    std::from_chars(text.data() + at + kMark.size(), text.data() + text.size(), rank);
+    const int rank = static_cast<int>(leading_number(text.substr(at + kMark.size())).value_or(-1));
     const auto found = end.hosts.find(rank);
     std::string host = found == end.hosts.end() ? "" : found->second;
     if (host.empty() && end.death && end.death->rank == rank) host = end.death->host;
@@ -71,21 +70,27 @@ std::string host_line(const JobEnd& end, const std::string& words) {
   return hosts.empty() ? "" : "\n  host: " + hosts;
 }
 
-/// How far the run was, as far as its status can be read.
-std::string progress_line(const std::filesystem::path& run) {
-  std::string line;
-  if (run.empty()) return line;
-  static_cast<void>(outcome_of([&] {
-    const nlohmann::json status = read_status(run);
-    if (status.empty()) return;
-    const auto saved = status.find("saved_step");
-    line = fmt::format("\n  run: {}, {}", progress_text(status),
-                       saved == status.end()
-                           ? "nothing saved"
-                           : fmt::format("last save: step {}, {}", json_text(*saved),
-                                         json_text(status.value("saved", nlohmann::json("?")))));
-  }));
-  return line;
+/// The run's status; empty where it cannot be read, or is an earlier one's: a launch whose host runs no rank
+/// may see another disk than the ranks.
+nlohmann::json current_status(const JobEnd& end) {
+  nlohmann::json status = nlohmann::json::object();
+  if (!end.run.empty()) static_cast<void>(outcome_of([&] { status = read_status(end.run); }));
+  const nlohmann::json saved = status.value("saved_step", nlohmann::json(0));
+  const bool is_current = saved.is_number_integer() && saved.get<std::int64_t>() >= end.saved_step;
+  return is_current ? status : nlohmann::json::object();
+}
+
+/// How far the run was, as far as that is known.
+std::string progress_line(const JobEnd& end) {
+  const nlohmann::json status = current_status(end);
+  if (status.empty())
+    return end.saved_step == 0 ? "" : fmt::format("\n  run: last save: step {}", end.saved_step);
+  const auto saved = status.find("saved_step");
+  return fmt::format("\n  run: {}, {}", progress_text(status),
+                     saved == status.end()
+                         ? "nothing saved"
+                         : fmt::format("last save: step {}, {}", json_text(*saved),
+                                       json_text(status.value("saved", nlohmann::json("?")))));
 }
 
 std::string advice(const JobEnd& end) {
@@ -111,7 +116,7 @@ std::string end_report(const JobEnd& end) {
   std::string report = first_words(end);
   report += host_line(end, report);
   for (const LostHost& host : end.lost) report += "\n  lost: " + lost_text(host);
-  report += progress_line(end.run);
+  report += progress_line(end);
   if (end.endings.empty() || !end.lost.empty()) report += advice(end);
   return report;
 }

@@ -5,6 +5,7 @@
 #include "job/launch/rank_death.hpp"
 #include "job/launch/rank_record.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -28,12 +29,13 @@ struct JobEnd {
   std::map<int, std::string> hosts;  ///< host of each rank
   std::vector<LostHost> lost;
   std::filesystem::path run;         ///< the run directory; "" of a job that has none
+  std::int64_t saved_step = 0;       ///< number of the last step that the ranks have saved; 0: none
   std::optional<RankDeath> death{};  ///< end of the first rank that has not told why
 };
 
 /// The block that explains the end: what the first failing rank has said, or else that a rank, or the first
 /// one of a lost host, died without a word; the hosts of the ranks that are named, what was lost, how far the
-/// run was by its status.json, and what to do. "" where nothing of that is known.
+/// run was by its status.json and by its ranks, and what to do. "" where nothing of that is known.
 [[nodiscard]] std::string end_report(const JobEnd& end);
 
 /// The exit code of the job: of what the first failing rank has said, or else 70 for a lost host and for a

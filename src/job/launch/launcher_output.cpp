@@ -34,6 +34,7 @@ void LauncherOutput::take_line(const std::string& line) {
   if (const auto record = parse_rank_record(line)) {
     if (record->rank >= 0) hosts_[record->rank] = record->host;
     if (record->code != 0) endings_.push_back(*record);
+    if (record->saved_step > 0) saved_step_ = record->saved_step;
     return;
   }
   if (is_dashes(line)) {

@@ -6,6 +6,7 @@
 #include "job/launch/rank_death.hpp"
 #include "job/launch/rank_record.hpp"
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,6 +33,8 @@ class LauncherOutput {
   [[nodiscard]] const std::vector<RankRecord>& endings() const { return endings_; }
   /// The host of each rank that has said where it is.
   [[nodiscard]] const std::map<int, std::string>& hosts() const { return hosts_; }
+  /// The number of the last step that the ranks have saved; 0: none.
+  [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
   /// The first rank of which mpirun says that it has died.
   [[nodiscard]] std::optional<RankDeath> death() const;
 
@@ -51,6 +54,7 @@ class LauncherOutput {
   std::vector<Block> blocks_;
   std::vector<RankRecord> endings_;
   std::map<int, std::string> hosts_;
+  std::int64_t saved_step_ = 0;
   std::optional<RankDeath> death_;
   /// Whether a rank has said that it crashes, in the one line that it can still write.
   bool has_crash_ = false;

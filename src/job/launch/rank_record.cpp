@@ -19,8 +19,11 @@ using Json = nlohmann::json;
 constexpr char kBegin = '\x1e';
 
 void write_record(const RankRecord& record) {
-  const Json json{
-      {"rank", record.rank}, {"code", record.code}, {"host", record.host}, {"report", record.report}};
+  const Json json{{"rank", record.rank},
+                  {"code", record.code},
+                  {"host", record.host},
+                  {"report", record.report},
+                  {"saved_step", record.saved_step}};
   const std::string line = kBegin + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
@@ -34,9 +37,13 @@ void announce_rank(int rank) {
   if (is_launched_on_hosts()) write_record({.rank = rank, .host = host_name()});
 }
 
+void announce_saved_step(int rank, std::int64_t step) {
+  if (is_launched_on_hosts()) write_record({.rank = rank, .host = host_name(), .saved_step = step});
+}
+
 void report_ending(int rank, int code, std::string_view report) {
   if (!is_launched_on_hosts()) return console::report(report);
-  write_record({rank, code, host_name(), std::string(report)});
+  write_record({.rank = rank, .code = code, .host = host_name(), .report = std::string(report)});
   log::record(log::Level::kError, report);
 }
 
@@ -45,7 +52,7 @@ std::optional<RankRecord> parse_rank_record(std::string_view line) {
   const Json json = Json::parse(line.substr(1), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
   return RankRecord{json.value("rank", -1), json.value("code", 0), json.value("host", ""),
-                    json.value("report", "")};
+                    json.value("report", ""), json.value("saved_step", std::int64_t{0})};
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 // Records that ranks send to `sluice launch` in their stderr, which it takes out of what it passes on.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,9 +10,10 @@ namespace sluice {
 
 struct RankRecord {
   int rank = -1;  ///< -1: of all ranks together
-  int code = 0;   ///< the job's exit code; 0: the rank only says where it is
+  int code = 0;   ///< the job's exit code; 0: the job goes on
   std::string host{};
-  std::string report{};  ///< the whole block that explains the end of the job
+  std::string report{};         ///< the whole block that explains the end of the job
+  std::int64_t saved_step = 0;  ///< number of a step that has just been saved; 0: none
 };
 
 /// Whether a launch that reads records has started this process.
@@ -19,6 +21,10 @@ struct RankRecord {
 
 /// Tells the launch the host of this rank, if there is such a launch.
 void announce_rank(int rank);
+
+/// Tells the launch that the step is saved on the disks of the ranks, which the launch may not see, if there
+/// is such a launch.
+void announce_saved_step(int rank, std::int64_t step);
 
 /// Explains the end of the job, by `code`: under such a launch to it, which prints one explanation of all
 /// that it hears, else on stderr. Into this rank's log as well. `rank` is -1 for an end that all ranks know

@@ -3,22 +3,16 @@
 
 #include "job/launch/hosts_launch.hpp"
 
-#include <filesystem>
-
 namespace sluice {
-
-struct RestartPolicy {
-  int most = 0;                   ///< restarts in a row without a new saved step
-  std::filesystem::path steps{};  ///< the directory of the run's saved steps; "" of a job that saves none
-};
 
 /// Seconds between an attempt's end and the start that is number `restart`, from 1 on, of those in a row
 /// without a new saved step: twice as many each time, and a minute at most.
 [[nodiscard]] double restart_delay(int restart);
 
 /// run_on_hosts(), again and again where that may help; hosts that do not answer are left out each time, as
-/// far as launch.least_slots allows. Between two attempts a signal ends this process as by default. Returns
-/// the exit status of the last attempt. Errors of run_on_hosts() at the first start.
-[[nodiscard]] int run_with_restarts(const HostsLaunch& launch, const RestartPolicy& policy);
+/// far as launch.least_slots allows; at most `most_restarts` times in a row without a step that the ranks say
+/// to have saved. Between two attempts a signal ends this process as by default. Returns the exit status of
+/// the last attempt. Errors of run_on_hosts() at the first start.
+[[nodiscard]] int run_with_restarts(const HostsLaunch& launch, int most_restarts);
 
 }  // namespace sluice

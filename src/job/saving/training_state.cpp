@@ -7,6 +7,7 @@
 #include "comm/run_together.hpp"
 #include "job/console.hpp"
 #include "job/export_adapter.hpp"
+#include "job/launch/rank_record.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/saving/restore_held.hpp"
 #include "job/saving/resume_point.hpp"
@@ -16,7 +17,7 @@
 #include "weights/companion_files.hpp"
 #include "weights/staged_directory.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -165,11 +166,7 @@ void TrainingState::require_place() {
 
 void TrainingState::print_plan() const {
   console::line("saves     {}", save_text(context_.config(), saved_step_bytes(context_.memory_plan())));
-  if (save_disks_ && !save_disks_->are_shared())
-    console::line("          no file system is shared: {}",
-                  hosts_text(step_bytes_of_disks(context_.memory_plan(), save_disks_->disks,
-                                                 save_disks_->partner_copies()),
-                             save_disks_->partner_copies()));
+  if (save_disks_ && !save_disks_->are_shared()) print_disks();
   if (found_) print_changes();
   name_leftovers();
   if (!found_ && !superseded_.empty())
@@ -177,6 +174,17 @@ void TrainingState::print_plan() const {
         "{} saved steps of an earlier training in {} are not resumed; they go when this one saves its first "
         "step",
         superseded_.size(), directory_.string());
+}
+
+/// What each host will keep, and what the hosts have already.
+void TrainingState::print_disks() const {
+  console::line("          no file system is shared: {}",
+                hosts_text(step_bytes_of_disks(context_.memory_plan(), save_disks_->disks,
+                                               save_disks_->partner_copies()),
+                           save_disks_->partner_copies()));
+  console::line("          {} on {}",
+                found_ ? fmt::format("step {} is whole", found_->step.step) : "no step is saved",
+                fmt::join(save_disks_->hosts, ", "));
 }
 
 /// Names what killed runs left of checkpoints in the making or being removed.
@@ -386,13 +394,14 @@ void TrainingState::report_saved(const SaveReport& report) {
   superseded_.clear();
   context_.directory.set_best(best_.step, best_.loss);
   context_.directory.set_saved(saved_step_);
-  if (context_.is_root())
-    console::line(
-        "saved     step {}: {}{} in {:.2f} s, of which {:.2f} s were waited for{}", saved_step_,
-        format_bytes(report.bytes),
-        report.copied_bytes > 0 ? fmt::format(" and {} of copies", format_bytes(report.copied_bytes)) : "",
-        report.seconds, report.waited_seconds,
-        best_.step == saved_step_ ? fmt::format("; the best so far, held out {:.5f}", best_.loss) : "");
+  if (!context_.is_root()) return;
+  announce_saved_step(context_.comm.rank(), saved_step_);
+  console::line(
+      "saved     step {}: {}{} in {:.2f} s, of which {:.2f} s were waited for{}", saved_step_,
+      format_bytes(report.bytes),
+      report.copied_bytes > 0 ? fmt::format(" and {} of copies", format_bytes(report.copied_bytes)) : "",
+      report.seconds, report.waited_seconds,
+      best_.step == saved_step_ ? fmt::format("; the best so far, held out {:.5f}", best_.loss) : "");
 }
 
 SavedStep TrainingState::describe(std::int64_t step) const {

@@ -113,6 +113,7 @@ class TrainingState {
   void check_same_base() const;
   void require_place();
   void print_plan() const;
+  void print_disks() const;
   void print_changes() const;
   void name_leftovers() const;
   [[nodiscard]] TellBroken warn_on_root() const;

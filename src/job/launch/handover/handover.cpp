@@ -1,15 +1,12 @@
-#include "job/launch/handover.hpp"
+#include "job/launch/handover/handover.hpp"
 
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/digest.hpp"
 #include "base/error.hpp"
-#include "checkpoint/step_directory.hpp"
 #include "io/file.hpp"
-#include "io/path.hpp"
-#include "job/launch/handed_file.hpp"
+#include "job/launch/handover/handed_file.hpp"
 #include "job/launch/host_command.hpp"
-#include "weights/companion_files.hpp"
 
 #include <poll.h>
 
@@ -35,18 +32,21 @@ class Handover {
            const std::function<void()>& on_wait)
       : host_(host), command_(host, agent, "receive-files"), on_wait_(on_wait) {}
 
-  std::int64_t run(const std::vector<fs::path>& paths) {
+  std::int64_t run(const std::vector<JobInput>& inputs) {
     std::vector<HandedFile> files;
     Json order{{"directory", fs::current_path().string()}, {"files", Json::array()}};
-    for (const fs::path& path : paths) {
-      files.push_back(HandedFile::describe(path));
+    for (const JobInput& input : inputs) {
+      files.push_back(HandedFile::describe(input));
       order["files"].push_back(files.back().to_json());
     }
     send(order.dump() + "\n");
     std::int64_t bytes = 0;
     const std::vector<std::size_t> lacks = await_answer();
     for (const std::size_t number : lacks) {
-      send_file(files.at(number));
+      if (const std::optional<std::string>& content = inputs.at(number).content)
+        send(*content);
+      else
+        send_file(files.at(number));
       bytes += files.at(number).bytes;
     }
     if (!lacks.empty()) static_cast<void>(await_answer());
@@ -117,11 +117,6 @@ class Handover {
   Stopwatch since_progress_;
 };
 
-void add_if_there(std::vector<fs::path>& files, const fs::path& file) {
-  if (file.empty() || !path_exists(file) || directory_exists(file)) return;
-  files.push_back(fs::absolute(file).lexically_normal());
-}
-
 }  // namespace
 
 HandedFile HandedFile::describe(const fs::path& path) {
@@ -134,28 +129,27 @@ HandedFile HandedFile::describe(const fs::path& path) {
   return file;
 }
 
+HandedFile HandedFile::describe(const JobInput& input) {
+  HandedFile file = describe(input.path);
+  file.stays = input.stays;
+  if (!input.content) return file;
+  file.bytes = std::ssize(*input.content);
+  file.digest = digest_of(*input.content).hex();
+  return file;
+}
+
 Json HandedFile::to_json() const {
-  return {{"path", path.string()}, {"bytes", bytes}, {"changed", changed}, {"digest", digest}};
+  return {
+      {"path", path.string()}, {"bytes", bytes}, {"changed", changed}, {"digest", digest}, {"stays", stays}};
 }
 
 HandedFile HandedFile::from_json(const Json& json) {
-  return {json.at("path").get<std::string>(), json.at("bytes"), json.at("changed"), json.at("digest")};
-}
-
-std::vector<fs::path> files_for_all_hosts(const fs::path& job_file, const JobConfig& config) {
-  std::vector<fs::path> files;
-  add_if_there(files, job_file);
-  const fs::path& model = config.model.path;
-  if (path_exists(model / "config.json") && !is_saved_step(model))
-    for (const CompanionFile& companion : companion_files(model).files) add_if_there(files, companion.path);
-  add_if_there(files, config.data.tokens);
-  for (const SourceSettings& source : config.data.source) add_if_there(files, source.tokens);
-  for (const fs::path& tokens : config.evaluate.tokens) add_if_there(files, tokens);
-  return files;
+  return {json.at("path").get<std::string>(), json.at("bytes"), json.at("changed"), json.at("digest"),
+          json.at("stays")};
 }
 
 std::int64_t hand_over(const std::string& host, const std::vector<std::string>& agent,
-                       const std::vector<fs::path>& files, const std::function<void()>& on_wait) {
+                       const std::vector<JobInput>& files, const std::function<void()>& on_wait) {
   return Handover(host, agent, on_wait).run(files);
 }
 

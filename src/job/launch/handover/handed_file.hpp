@@ -1,6 +1,8 @@
 // A file of a handover as both of its sides describe it.
 #pragma once
 
+#include "job/launch/handover/job_inputs.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -14,9 +16,12 @@ struct HandedFile {
   std::int64_t bytes = 0;
   std::int64_t changed = 0;  ///< time of the last change, ns of the file system's clock
   std::string digest{};      ///< digest of the content, hexadecimal; "" of one of more than 64 MiB
+  bool stays = false;        ///< whether a host that has a file there keeps it, whatever is in it
 
   /// The file that is there. Errors as InputFile::open().
   [[nodiscard]] static HandedFile describe(const std::filesystem::path& path);
+  /// The file as other hosts get it. Errors as InputFile::open().
+  [[nodiscard]] static HandedFile describe(const JobInput& input);
 
   [[nodiscard]] nlohmann::json to_json() const;
   [[nodiscard]] static HandedFile from_json(const nlohmann::json& json);

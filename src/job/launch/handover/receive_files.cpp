@@ -3,8 +3,8 @@
 #include "comm/outcome.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
-#include "job/launch/handed_file.hpp"
-#include "job/launch/handover.hpp"
+#include "job/launch/handover/handed_file.hpp"
+#include "job/launch/handover/handover.hpp"
 #include "weights/staged_directory.hpp"
 
 #include <poll.h>
@@ -54,6 +54,7 @@ std::string receive_line() {
 /// Whether the file is to be sent.
 bool is_lacking(const HandedFile& file) {
   if (!path_exists(file.path)) return true;
+  if (file.stays) return false;
   const HandedFile own = HandedFile::describe(file.path);
   if (own.has_same_content(file)) return false;
   if (own.changed < file.changed) return true;

@@ -2,34 +2,27 @@
 // own host alone needs it.
 //
 // `sluice receive-files` runs on the other host. What the two say is JSON, a line each. The launch:
-// {"directory", "files": [{"path", "bytes", "changed", "digest"}]}. The host: {"lacks": [numbers of files]},
+// {"directory", "files": [{"path", "bytes", "changed", "digest", "stays"}]}. The host: {"lacks": [numbers of files]},
 // or {"refused", "code"}. The launch: the bytes of these files, one behind the other. The host: {"lacks": []}
 // when all of them lie on disk under their names, or {"refused", "code"}.
 #pragma once
 
-#include "config/job_config.hpp"
+#include "job/launch/handover/job_inputs.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace sluice {
 
-/// Absolute paths of the files that each rank of a job reads, as far as they are on this host: the job file,
-/// what lies beside the weights of a model directory, and token files. Not the weights, which load.readers =
-/// "rank0" reads on rank 0's host alone, and not saved steps, of which each host has its own part.
-[[nodiscard]] std::vector<std::filesystem::path> files_for_all_hosts(const std::filesystem::path& job_file,
-                                                                     const JobConfig& config);
-
 /// Gives a host the files that it lacks, under the same paths, and the present directory. A file that is
 /// there is left alone if it is the same: it has the same length, and up to 64 MiB the same digest. One that
-/// differs and is older than this host's is replaced. Returns the bytes that were sent. `on_wait` is called
+/// differs and is older than this host's is replaced, unless it is one that stays. Returns the bytes that were sent. `on_wait` is called
 /// several times a second. Error(kBadConfig) if a newer file differs, Error(kIo) if the host cannot write,
 /// Error(kInternal) if it takes nothing for half a minute or is lost.
 std::int64_t hand_over(const std::string& host, const std::vector<std::string>& agent,
-                       const std::vector<std::filesystem::path>& files, const std::function<void()>& on_wait);
+                       const std::vector<JobInput>& files, const std::function<void()>& on_wait);
 
 /// The host's side, on stdin and stdout; returns the exit status of `sluice receive-files`.
 [[nodiscard]] int receive_files();

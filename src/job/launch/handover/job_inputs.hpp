@@ -1,0 +1,30 @@
+// What a job's ranks read on every host, which a launch's host has.
+#pragma once
+
+#include "config/job_config.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// A file that every host is to have under the same path.
+struct JobInput {
+  std::filesystem::path path;  ///< absolute path
+  /// Content that other hosts get; nothing: the file's own.
+  std::optional<std::string> content{};
+  /// Whether a host that has a file there keeps it, whatever is in it.
+  bool stays = false;
+};
+
+/// The files that each rank of a job reads, as far as they are on this host: the job file, token files,
+/// prompts, what lies beside the weights of a model directory, an adapter that PEFT saved, and of each saved
+/// step that the job names as a model or an adapter its manifest and companion files. Not the weights of
+/// models and steps, which load.readers = "rank0" reads on rank 0's host alone: other hosts get a manifest
+/// that says that they lie on this one.
+[[nodiscard]] std::vector<JobInput> job_inputs(const std::filesystem::path& job_file,
+                                               const JobConfig& config);
+
+}  // namespace sluice
