@@ -5,6 +5,7 @@ does where a link is cut.
   agent.py HOST COMMAND...   runs the command, its words joined by blanks, in a shell on that host; 255 where the host cannot be reached
   agent.py serve             answers on this host
 """
+import contextlib
 import json
 import os
 import selectors
@@ -40,16 +41,13 @@ def pass_output(stream, kind, connection, lock):
 
 
 def pass_input(connection, stream):
-    try:
+    """Until the client says no more. What the command does not take is read all the same: else the client would lose its last words."""
+    with contextlib.suppress(OSError):  # the client has gone
         while part := connection.recv(1 << 16):
-            stream.write(part)
-    except OSError:
-        pass  # the command or the client has gone
-    finally:
-        try:
-            stream.close()
-        except OSError:
-            pass
+            with contextlib.suppress(OSError):  # the command has gone
+                stream.write(part)
+    with contextlib.suppress(OSError):
+        stream.close()
 
 
 def answer(connection):
@@ -65,15 +63,15 @@ def answer(connection):
                    for stream, kind in ((process.stdout, b"1"), (process.stderr, b"2"))]
         for thread in outputs:
             thread.start()
-        threading.Thread(target=pass_input, args=(connection, process.stdin), daemon=True).start()
+        taking = threading.Thread(target=pass_input, args=(connection, process.stdin), daemon=True)
+        taking.start()
         for thread in outputs:
             thread.join()
         status = process.wait()
-        try:
+        with contextlib.suppress(OSError):
             connection.sendall(FRAME.pack(b"x", 4) + struct.pack("!i", status if status >= 0 else 255))
-            connection.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
-        except OSError:
-            pass
+            connection.shutdown(socket.SHUT_WR)
+        taking.join()
 
 
 def serve():
@@ -92,11 +90,11 @@ def run(host, command):
         while True:
             for key, _ in ready.select():
                 if key.fileobj == 0:
-                    if part := os.read(0, 1 << 16):
-                        connection.sendall(part)
-                    else:
+                    part = os.read(0, 1 << 16)
+                    with contextlib.suppress(OSError):  # the command's last words tell why
+                        connection.sendall(part) if part else connection.shutdown(socket.SHUT_WR)
+                    if not part:
                         ready.unregister(0)
-                        connection.shutdown(socket.SHUT_WR)
                     continue
                 kind, size = FRAME.unpack(receive(connection, FRAME.size))
                 part = receive(connection, size)
