@@ -1,5 +1,5 @@
 """A Slurm of its own on this machine: munged, slurmctld and a slurmd for each of a few virtual nodes, as root, with every file
-in a directory and every port its own."""
+in a directory and every port its own; or on test hosts (tests/hosts/hosts.py), each of which is a node."""
 import contextlib
 import os
 import pathlib
@@ -16,16 +16,16 @@ LIMIT_SECONDS = 300  # until a test gives up on what should have come long ago, 
 
 CONFIG = """
 ClusterName=sluice
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={controller}
 SlurmctldPort={controller_port}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={directory}/munge.socket,cred_expire=5
+AuthInfo=socket={own}/munge.socket,cred_expire=5
 CredType=cred/munge
 StateSaveLocation={directory}/state
-SlurmdSpoolDir={directory}/spool-%n
-TmpFS={directory}/tmp-%n
+SlurmdSpoolDir={own}/spool-%n
+TmpFS={own}/tmp-%n
 SlurmctldPidFile={directory}/slurmctld.pid
 SlurmdPidFile={directory}/slurmd-%n.pid
 SlurmctldLogFile={directory}/slurmctld.log
@@ -46,7 +46,7 @@ MinJobAge=600
 InactiveLimit=0
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
-NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] CPUs={cores} CoresPerSocket={cores} RealMemory=4000 State=UNKNOWN
+NodeName={nodes} CPUs={cores} CoresPerSocket={cores} RealMemory=4000 State=UNKNOWN
 PartitionName=batch Nodes=ALL Default=YES PriorityTier=1 OverSubscribe=NO
 PartitionName=patient Nodes=ALL PriorityTier=1 OverSubscribe=NO GraceTime=60
 PartitionName=urgent Nodes=ALL PriorityTier=10 PreemptMode=OFF OverSubscribe=NO
@@ -67,19 +67,19 @@ def free_ports(count):
 
 
 class Cluster:
-    def __init__(self):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sluice-slurm-"))
+    """Virtual nodes n1, n2, ... of this machine."""
+
+    prefix = "n"
+
+    def __init__(self, parent=None):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sluice-slurm-", dir=parent))
         self.directory.chmod(0o755)
         self.daemons = []
         (self.directory / "state").mkdir()
         (self.directory / "munge.key").write_bytes(os.urandom(1024))
         (self.directory / "munge.key").chmod(0o400)
-        for node in range(1, NODES + 1):
-            (self.directory / f"tmp-n{node}").mkdir(mode=0o1777)
-        port = free_ports(NODES + 1)
         config = self.directory / "slurm.conf"
-        config.write_text(CONFIG.format(host=socket.gethostname(), directory=self.directory, controller_port=port, nodes=NODES,
-                                        first_port=port + 1, last_port=port + NODES, cores=CORES))
+        config.write_text(CONFIG.format(directory=self.directory, cores=CORES, **self.places()))
         os.environ["SLURM_CONF"] = str(config)
         try:
             self.start()
@@ -87,23 +87,41 @@ class Cluster:
             self.stop()
             raise
 
+    def places(self):
+        """Where the daemons are, and the directory for what is a node's own."""
+        host, port = socket.gethostname(), free_ports(NODES + 1)
+        return {"controller": f"{host}(127.0.0.1)", "controller_port": port, "own": self.directory,
+                "nodes": f"n[1-{NODES}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{port + 1}-{port + NODES}]"}
+
     def start(self):
-        munge = {part: self.directory / f"munge.{part}" for part in ("socket", "key", "pid", "log", "seed")}
-        self.daemon("munged", "--foreground", "--force", f"--socket={munge['socket']}", f"--key-file={munge['key']}",
-                    f"--pid-file={munge['pid']}", f"--log-file={munge['log']}", f"--seed-file={munge['seed']}", "--num-threads=2")
-        self.wait_until(munge["socket"].exists, "munged's socket")
-        self.daemon("slurmctld", "-D", "-f", self.directory / "slurm.conf")
         for node in range(1, NODES + 1):
-            self.daemon("slurmd", "-D", "-f", self.directory / "slurm.conf", "-N", f"n{node}")
+            (self.directory / f"tmp-n{node}").mkdir(mode=0o1777)
+        self.start_munged(self.directory)
+        self.wait_until((self.directory / "munge.socket").exists, "munged's socket")
+        self.start_slurm()
+
+    def start_munged(self, own, node=1):
+        self.daemon(node, "munged", "--foreground", "--force", f"--key-file={self.directory}/munge.key", "--num-threads=2",
+                    *(f"--{option}={own}/munge.{part}" for option, part in
+                      (("socket", "socket"), ("pid-file", "pid"), ("log-file", "log"), ("seed-file", "seed"))))
+
+    def start_slurm(self):
+        self.daemon(1, "slurmctld", "-D", "-f", self.directory / "slurm.conf")
+        for node in range(1, NODES + 1):
+            self.daemon(node, "slurmd", "-D", "-f", self.directory / "slurm.conf", "-N", f"{self.prefix}{node}")
         self.wait_until(lambda: set(self.command("sinfo", "-h", "-N", "-o", "%T").stdout.split()) == {"idle"}, "idle nodes")
 
-    def daemon(self, *words):
+    def words(self, _node, *words):
+        """Words that run a command on a node."""
+        return [str(word) for word in words]
+
+    def daemon(self, node, *words):
         output = open(self.directory / f"{words[0]}.out", "ab")
-        self.daemons.append(subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=output, stderr=output))
+        self.daemons.append(subprocess.Popen(self.words(node, *words), stdin=subprocess.DEVNULL, stdout=output, stderr=output))
         output.close()
 
     def command(self, *words, limit=LIMIT_SECONDS):
-        return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=limit)
+        return subprocess.run(self.words(1, *words), capture_output=True, text=True, timeout=limit)
 
     def wait_until(self, is_true, what, limit=LIMIT_SECONDS):
         deadline = time.monotonic() + limit
@@ -130,3 +148,30 @@ class Cluster:
                 daemon.kill()
                 daemon.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class HostsCluster(Cluster):
+    """Nodes h1, h2, ... that are machines of their own; all commands run on h1."""
+
+    prefix = "h"
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        super().__init__(hosts.shared)
+
+    def places(self):
+        return {"controller": "h1", "controller_port": 6817, "own": "/tmp", "nodes": f"h[1-{NODES}]"}
+
+    def start(self):
+        for node in range(1, NODES + 1):
+            self.start_munged("/tmp", node)
+            self.run_on(node, "mkdir", f"/tmp/tmp-h{node}")
+        for node in range(1, NODES + 1):
+            self.wait_until(lambda node=node: self.run_on(node, "test", "-S", "/tmp/munge.socket").returncode == 0, "munged's socket")
+        self.start_slurm()
+
+    def words(self, node, *words):
+        return [str(word) for word in self.hosts.words(node, *words)]
+
+    def run_on(self, node, *words):
+        return subprocess.run(self.words(node, *words), capture_output=True, text=True, timeout=LIMIT_SECONDS)

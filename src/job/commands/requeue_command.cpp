@@ -1,6 +1,7 @@
 #include "job/commands/requeue_command.hpp"
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/outcome.hpp"
 #include "config/job_config.hpp"
@@ -13,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <csignal>
 #include <optional>
 #include <string>
 #include <utility>
@@ -76,6 +78,24 @@ std::string reason_to_leave(const std::string& job) {
       state);
 }
 
+/// The nodes that the job still has, as Slurm writes them, where each keeps its own part of the saved step; ""
+/// where a disk that all see has it.
+std::string nodes_with_step(const std::string& job, const fs::path& step) {
+  if (read_manifest(step).hosts.empty()) return "";
+  const auto answer = run_program({"squeue", "--noheader", "--format=%N", "--jobs=" + job}, kSlurmSeconds);
+  if (!answer || answer->status != 0) return "";
+  return answer->output.substr(0, answer->output.find_first_of(" \n"));
+}
+
+/// Slurm takes nodes for a job that waits alone, and ends all of this one as soon as that does.
+void ask_for_nodes(const std::string& job, const std::string& nodes) {
+  const auto answer =
+      run_program({"scontrol", "update", "JobId=" + job, "ReqNodeList=" + nodes}, kSlurmSeconds);
+  if (!answer || answer->status != 0)
+    log::warning("job {} could not be bound to {}, whose disks have the saved steps: {}", job, nodes,
+                 answer ? answer->output : "scontrol did not answer");
+}
+
 }  // namespace
 
 int requeue_command(const RequeueArguments& arguments) {
@@ -104,12 +124,19 @@ int requeue_command(const RequeueArguments& arguments) {
         job, arguments.limit, saved);
   write_restarts(file, restarts);
   note_submission(config.job.output, job);
-  // Slurm ends this process, too, as soon as it is asked.
-  console::line("job {} is requeued, the {}. time; step {} is saved", job, restarts.count, saved);
+  const std::string nodes = steps.empty() ? "" : nodes_with_step(job, steps.back().path);
+  // Slurm ends this process, too, as soon as it is asked, by TERM first.
+  ::signal(SIGTERM, SIG_IGN);
+  console::line("job {} is requeued, the {}. time; step {} is saved{}", job, restarts.count, saved,
+                nodes.empty() ? ""
+                              : fmt::format(" on the disks of {}, which it asks for again (scontrol update "
+                                            "JobId={} ReqNodeList= takes others)",
+                                            nodes, job));
   const auto answer = run_program({"scontrol", "requeue", job}, kSlurmSeconds);
   if (!answer || answer->status != 0)
     fail(ExitCode::kIo, "job {} could not be requeued: {}; submit it again to go on", job,
          answer ? answer->output : "scontrol could not be started, or did not answer");
+  if (!nodes.empty()) ask_for_nodes(job, nodes);
   return 0;
 }
 
