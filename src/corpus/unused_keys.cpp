@@ -20,11 +20,11 @@ void UnusedKeys::add(std::span<const std::string> keys) {
 }
 
 std::string UnusedKeys::text() const {
-  constexpr std::size_t kMostListed = 20;
+  constexpr std::size_t kMostKeysListed = 20;
   std::vector<std::string> parts;
   for (const auto& [key, rows] : rows_)
     parts.push_back(fmt::format("'{}' ({} row{})", printable(key, 40), rows, rows == 1 ? "" : "s"));
-  return join_some(parts, kMostListed);
+  return join_some(parts, kMostKeysListed);
 }
 
 }  // namespace sluice::corpus
