@@ -41,13 +41,14 @@ std::span<std::int64_t> ExportWriter::find_magnitudes(int file) {
         static_cast<std::size_t>(plan_.quantised()[static_cast<std::size_t>(weight)].encoding.scale_count);
   }
   magnitudes_.assign(blocks, 0);
-  for (const auto& [number, at] : magnitudes_at_) {
+  for (const auto& [number, first_block] : magnitudes_at_) {
+    std::int64_t* const largest = magnitudes_.data() + first_block;
     const QuantisedWeight& weight = plan_.quantised()[static_cast<std::size_t>(number)];
     plan_.for_each_owned(weight, values_.rank(), [&](const ExportPiece& piece) {
       for (std::int64_t done = 0; done < piece.count; done += kCodesAtOnce) {
         const std::int64_t count = std::min(piece.count - done, kCodesAtOnce);
         raise_magnitudes(weight.encoding, {piece.file + done, piece.file + done + count},
-                         numbers(piece.arena + done, count), magnitudes_.data() + at);
+                         numbers(piece.arena + done, count), largest);
       }
     });
   }
