@@ -26,6 +26,7 @@ class UnitsInFilesTest : public testing::Test {
  protected:
   void open(const std::string& form) {
     const fs::path fixture = fs::path(SLUICE_FIXTURES) / ("qwen3-moe-tiny-" + form);
+    test_world().barrier();  // no rank is still at the model before this one
     if (test_world().rank() == 0) {
       fs::remove_all(model());
       fs::copy(fixture, model());
