@@ -14,7 +14,7 @@ struct OffloadedUnit {
 };
 
 /// Bytes that are read at once of the files that a checkpoint was published in.
-inline constexpr std::int64_t kSourceReadBytes = 2 * 1024 * 1024;
+inline constexpr std::int64_t kSourceReadBytes = std::int64_t{2} * 1024 * 1024;
 
 /// Bytes are those of one rank.
 struct OffloadPlan {

@@ -99,7 +99,7 @@ class Handover {
     on_wait_();
     text_ += command_.read();
     if (const std::size_t end = text_.find('\n'); end != text_.npos) {
-      const Json answer = Json::parse(text_.substr(0, end), nullptr, /*allow_exceptions=*/false);
+      Json answer = Json::parse(text_.substr(0, end), nullptr, /*allow_exceptions=*/false);
       text_.erase(0, end + 1);
       if (answer.is_object()) return answer;  // other lines are a login script's
     }
