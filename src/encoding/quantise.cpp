@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kLargestFloat8 = 448, kLargestInt4 = 7.5F;
 
-/// Of float8_e4m3fn. Without branches, so that compilers make vectors of loops over it.
+/// The nearest code of float8_e4m3fn. Without branches, so that compilers make vectors of loops over it.
 std::uint32_t float8_code(float value) {
   constexpr float kUnits = 0x1p14F;  // float32 numbers from it on lie 2^-9 apart, as subnormal codes do
   const std::uint32_t sign = std::bit_cast<std::uint32_t>(value) >> 24 & 0x80U;

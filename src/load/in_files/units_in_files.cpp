@@ -149,7 +149,7 @@ void UnitsInFiles::read_unit(int unit, std::byte* out) {
   copy_scales(reads, out);
   std::vector<Digest> digests(reads.runs.size());
   for (const DirectRead& read : reads.reads) {
-    read_piece(read, tensor_of(reads, read.copies.front().run));
+    read_piece(reads, read);
     for (const ReadCopy& copy : read.copies) {
       std::memcpy(out + copy.to, piece_.data() + copy.from, static_cast<std::size_t>(copy.bytes));
       digests[static_cast<std::size_t>(copy.run)] +=
@@ -181,14 +181,14 @@ void UnitsInFiles::require_unchanged(UnitReads& reads, const std::vector<Digest>
   }
 }
 
-void UnitsInFiles::read_piece(const DirectRead& read, const std::string& tensor) try {
+void UnitsInFiles::read_piece(const UnitReads& reads, const DirectRead& read) try {
   const File& source = files_.at(read.file);
   const std::int64_t needed = read.copies.back().from + read.copies.back().bytes;
   source.file.read_at_least(needed, read.offset, part_of(piece_, 0, read.bytes));
   if (!source.is_direct) source.file.drop_cache(read.offset, read.bytes);
 } catch (const Error& error) {
   fail(error.code(), "{} (codes of {}, which memory.offload = \"source\" reads in every step)", error.what(),
-       tensor);
+       tensor_of(reads, read.copies.front().run));
 }
 
 std::string UnitsInFiles::path_of(const UnitReads& reads, int run) const {

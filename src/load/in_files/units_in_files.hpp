@@ -67,7 +67,7 @@ class UnitsInFiles final : public UnitBytes {
   void read_unit(int unit, std::byte* out);
   void copy_scales(const UnitReads& reads, std::byte* out) const;
   void require_unchanged(UnitReads& reads, const std::vector<Digest>& digests) const;
-  void read_piece(const DirectRead& read, const std::string& tensor);
+  void read_piece(const UnitReads& reads, const DirectRead& read);
   [[nodiscard]] std::string path_of(const UnitReads& reads, int run) const;
   [[nodiscard]] std::string tensor_of(const UnitReads& reads, int run) const;
 
