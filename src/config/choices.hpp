@@ -101,8 +101,10 @@ enum class ExportAtEnd : std::uint8_t {
 
 /// Form of exported weights.
 enum class ExportFormat : std::uint8_t {
-  kPlain,   ///< numbers: quantised weights of the source as bfloat16
-  kSource,  ///< as the source has them: its bytes, and FP8 of FP8 weights that the job changes
+  kPlain,  ///< export of numbers: quantised weights of the source become bfloat16
+  /// The source's own form: bytes of weights that the job leaves as they were, and FP8 codes of FP8 weights
+  /// that it changes.
+  kSource,
 };
 
 enum class ExportExperts : std::uint8_t { kSource, kPerExpert, kFused };
