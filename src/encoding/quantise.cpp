@@ -15,35 +15,42 @@ namespace {
 
 constexpr float kLargestFloat8 = 448, kLargestInt4 = 7.5F;
 
-/// The nearest code of float8_e4m3fn. Without branches, so that compilers make vectors of loops over it.
-std::uint32_t float8_code(float value) {
-  constexpr float kUnits = 0x1p14F;  // float32 numbers from it on lie 2^-9 apart, as subnormal codes do
-  const std::uint32_t sign = std::bit_cast<std::uint32_t>(value) >> 24 & 0x80U;
-  const float magnitude = std::min(std::fabs(value), kLargestFloat8);
-  const auto bits = std::bit_cast<std::uint32_t>(magnitude);
-  const std::uint32_t normal = ((bits + 0x7ffffU + (bits >> 20 & 1U)) >> 20) - (120U << 3);
-  const std::uint32_t small =
-      std::bit_cast<std::uint32_t>(magnitude + kUnits) - std::bit_cast<std::uint32_t>(kUnits);
-  return sign | (magnitude < 0x1p-6F ? small : normal);
-}
+// The nearest codes of numbers, without branches, so that compilers make vectors of loops over them.
 
-std::uint32_t int4_code(float value) {
-  return static_cast<std::uint32_t>(std::clamp(std::nearbyint(value), -8.0F, 7.0F) + 8);
-}
+/// A float of few bits: its sign, `ExponentBits` and `MantissaBits`. `Largest` is the largest number.
+template <int ExponentBits, int MantissaBits, int Largest>
+struct NearestFloat {
+  static constexpr int kShift = 23 - MantissaBits;
+  static constexpr int kBias = (1 << (ExponentBits - 1)) - 1;
+  /// Float32 numbers from this one on lie as far apart as subnormal codes do.
+  static constexpr float kUnits = std::bit_cast<float>((127 + 24 - kBias - MantissaBits) << 23);
+  static constexpr std::int32_t kLeastNormal = (128 - kBias) << 23;
 
-/// Of float4_e2m1: a code ends between its number and the next one.
-std::uint32_t float4_code(float value) {
-  constexpr std::array<float, 7> kEnds{0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5};
-  const float magnitude = std::fabs(value);
-  std::uint32_t code = 0;
-  for (const float end : kEnds) code += magnitude > end || (magnitude == end && code % 2 == 1) ? 1U : 0U;
-  return code | (std::signbit(value) ? 8U : 0U);
-}
+  static std::int32_t code(float value) {
+    const auto signed_bits = std::bit_cast<std::int32_t>(value);
+    const std::int32_t bits =
+        std::min(signed_bits & 0x7fffffff, std::bit_cast<std::int32_t>(static_cast<float>(Largest)));
+    const std::int32_t half = (1 << (kShift - 1)) - 1 + (bits >> kShift & 1);
+    const std::int32_t normal = ((bits + half) >> kShift) - ((127 - kBias) << MantissaBits);
+    const std::int32_t small = std::bit_cast<std::int32_t>(std::bit_cast<float>(bits) + kUnits) -
+                               std::bit_cast<std::int32_t>(kUnits);
+    const std::int32_t is_small = -static_cast<std::int32_t>(bits < kLeastNormal);
+    return (signed_bits < 0 ? 1 << (ExponentBits + MantissaBits) : 0) | (small & is_small) |
+           (normal & ~is_small);
+  }
+};
+using NearestFloat8 = NearestFloat<4, 3, 448>;
+using NearestFloat4 = NearestFloat<2, 1, 6>;
 
-void put_half(std::uint32_t code, std::int64_t element, std::byte* out) {
-  std::byte& both = out[element / 2];
-  both = element % 2 == 0 ? static_cast<std::byte>(code) : both | static_cast<std::byte>(code << 4);
-}
+/// A whole number from -8 to 7, plus 8. Values have magnitudes below 2^22.
+struct NearestInt4 {
+  static std::int32_t code(float value) {
+    constexpr float kUnits = 0x1.8p23F;  // float32 numbers about it are the integers
+    const std::int32_t code =
+        std::bit_cast<std::int32_t>(value + kUnits) - (std::bit_cast<std::int32_t>(kUnits) - 8);
+    return std::clamp(code, 0, 15);
+  }
+};
 
 /// A block's scale as it is stored, and what its weights are multiplied with and then divided by before they
 /// are rounded to codes.
@@ -104,18 +111,45 @@ void for_each_part(const Encoding& encoding, Range elements, Visit visit) {
   }
 }
 
+/// Writes each code to a byte of its own.
+template <class Nearest>
+void put_bytes(const float* values, BlockScale scale, std::int64_t count, std::byte* codes) {
+  for (std::int64_t i = 0; i < count; ++i)
+    codes[i] = static_cast<std::byte>(Nearest::code(values[i] * scale.factor / scale.divisor));
+}
+
+/// Writes two codes to a byte, the first one to its lower half. The first of all is number `at` behind
+/// `codes`.
+template <class Nearest>
+void put_halves(const float* values, BlockScale scale, std::int64_t count, std::int64_t at,
+                std::byte* codes) {
+  std::array<std::byte, 256> apart;
+  codes += at / 2;
+  if (at % 2 == 1) {
+    put_bytes<Nearest>(values++, scale, 1, apart.data());
+    *codes++ |= apart.front() << 4;
+    --count;
+  }
+  while (count > 0) {
+    const std::int64_t some = std::min(count, std::ssize(apart)), pairs = (some + 1) / 2;
+    put_bytes<Nearest>(values, scale, some, apart.data());
+    if (some % 2 == 1) apart[static_cast<std::size_t>(some)] = std::byte{0};
+    for (std::int64_t i = 0; i < pairs; ++i) codes[i] = apart[2 * i] | apart[2 * i + 1] << 4;
+    values += some;
+    codes += pairs;
+    count -= some;
+  }
+}
+
 void put_codes(const Encoding& encoding, Range elements, const float* values, const BlockScale& scale,
                std::int64_t first, std::byte* codes) {
   const std::int64_t count = elements.count(), at = elements.begin - first;
-  if (encoding.codes == Codes::kFloat8E4M3) {
-    for (std::int64_t i = 0; i < count; ++i)
-      codes[at + i] = static_cast<std::byte>(float8_code(values[i] * scale.factor / scale.divisor));
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float value = values[i] * scale.factor / scale.divisor;
-    put_half(encoding.codes == Codes::kInt4 ? int4_code(value) : float4_code(value), at + i, codes);
-  }
+  if (encoding.codes == Codes::kFloat8E4M3)
+    put_bytes<NearestFloat8>(values, scale, count, codes + at);
+  else if (encoding.codes == Codes::kInt4)
+    put_halves<NearestInt4>(values, scale, count, at, codes);
+  else
+    put_halves<NearestFloat4>(values, scale, count, at, codes);
 }
 
 }  // namespace

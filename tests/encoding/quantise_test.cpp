@@ -121,6 +121,30 @@ TEST(QuantiseRows, gives_each_block_the_scale_of_its_largest_magnitude) {
   EXPECT_EQ(code_at(encoding.codes, found.codes, 10), 0U);
 }
 
+/// Rows and groups of an odd number of codes begin and end within a byte.
+TEST(QuantiseRows, takes_the_nearest_codes_of_groups_that_share_a_byte) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal(0, 2);
+  for (const Codes codes : {Codes::kInt4, Codes::kFloat4E2M1})
+    for (const std::int64_t group : {1, 3, 33, 64, 601}) {
+      const std::vector<float> numbers = numbers_of_codes(codes);
+      Encoding encoding = rows_of(codes, 601, group);
+      encoding.rows = 6;
+      std::vector<float> values(6 * 601);
+      for (float& value : values) value = normal(random);
+      const Quantised found = quantise(encoding, values);
+      std::vector<float> scales(found.scales.size() / static_cast<std::size_t>(size_of(encoding.scale_type)));
+      read_scales(encoding.scale_type, found.scales.data(), std::ssize(scales), scales.data());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto at = static_cast<std::int64_t>(i);
+        const float value =
+            values[i] / scales[static_cast<std::size_t>(encoding.scales_of({at, at + 1}).begin)];
+        EXPECT_TRUE(is_nearest(numbers, code_at(codes, found.codes, i), value))
+            << encoding.text() << ": element " << i << ", " << value;
+      }
+    }
+}
+
 /// By the formula: 448 / largest, whose reciprocal is stored.
 TEST(Quantise, makes_float8_of_products_and_stores_the_reciprocal) {
   const Encoding encoding{.codes = Codes::kFloat8E4M3,
