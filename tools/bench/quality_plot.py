@@ -1,4 +1,5 @@
-"""The plot that bench_quality draws: the loss of every mode, and how far each is from its kind's mode of the most bytes."""
+"""The plots that bench_quality and bench_forms draw: the loss of every mode, and how far each is from its kind's mode of the most bytes;
+how far a base in each form is from the one in bfloat16."""
 import matplotlib
 import numpy as np
 
@@ -42,6 +43,24 @@ def draw(parts, branch_step, path):
             axes.grid(alpha=0.25)
             axes.spines[["top", "right"]].set_visible(False)
     grid[0, 0].legend(fontsize=8, frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def draw_forms(forms, path):
+    """`forms`: {form: (percent of the base alone by seed, percent with adapters by seed)}."""
+    figure, axes = pyplot.subplots(figsize=(6.5, 4), dpi=80, constrained_layout=True)
+    for part, (label, color, offset) in enumerate([("the base alone", "#8a8a8a", -0.12), ("with adapters", "#1f5f99", 0.12)]):
+        for place, values in enumerate(forms.values()):
+            axes.plot([place + offset] * len(values[part]), values[part], "o", color=color, markersize=5, label=label if place == 0 else None)
+            axes.plot([place + offset - 0.08, place + offset + 0.08], [np.mean(values[part])] * 2, color=color, linewidth=2)
+    axes.set_xticks(range(len(forms)), list(forms))
+    axes.set_ylabel("held-out loss, % over bfloat16")
+    axes.set_title("One point a seed, bars their means", loc="left", fontsize=10)
+    axes.grid(alpha=0.25, axis="y")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize=8, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     pyplot.close(figure)
