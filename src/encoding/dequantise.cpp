@@ -64,6 +64,21 @@ float power_of_two(std::uint8_t byte) {
   return std::bit_cast<float>(byte == 0 ? 0x00400000U : static_cast<std::uint32_t>(byte) << 23);
 }
 
+void widen_scales(DType type, const std::byte* scales, std::int64_t count, float* out) {
+  switch (type) {
+    case DType::kFloat8E8M0:
+    case DType::kUInt8:
+      for (std::int64_t i = 0; i < count; ++i)
+        out[i] = power_of_two(std::to_integer<std::uint8_t>(scales[i]));
+      return;
+    case DType::kFloat8E4M3:
+      for (std::int64_t i = 0; i < count; ++i) out[i] = Float8Code::value(scales, i);
+      return;
+    default:
+      return convert_elements(scales, type, out, DType::kFloat32, count);
+  }
+}
+
 }  // namespace
 
 VectorLevel best_vector_level() {
@@ -71,10 +86,11 @@ VectorLevel best_vector_level() {
   return level;
 }
 
-void read_scales(DType type, const std::byte* scales, std::int64_t count, float* out) {
-  if (type != DType::kFloat8E8M0 && type != DType::kUInt8)
-    return convert_elements(scales, type, out, DType::kFloat32, count);
-  for (std::int64_t i = 0; i < count; ++i) out[i] = power_of_two(std::to_integer<std::uint8_t>(scales[i]));
+void read_scales(const Encoding& encoding, const std::byte* scales, std::int64_t count, float* out) {
+  widen_scales(encoding.scale_type, scales, count, out);
+  const TensorScale& of_tensor = encoding.tensor_scale;
+  if (of_tensor.is_one()) return;
+  for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] * of_tensor.factor / of_tensor.divisor;
 }
 
 void dequantise(const Encoding& encoding, Range elements, const std::byte* codes, const std::byte* scales,
@@ -92,7 +108,7 @@ void dequantise(const Encoding& encoding, Range elements, const std::byte* codes
     const std::int64_t of_row = std::min(elements.end - at, encoding.columns - column);
     const std::int64_t count = std::min(of_row, kBlocks * encoding.block_columns - phase);
     const std::int64_t scale = encoding.grid_row_of(row) * grid_columns + block;
-    read_scales(encoding.scale_type, scales + encoding.scale_bytes({first_scale, scale}),
+    read_scales(encoding, scales + encoding.scale_bytes({first_scale, scale}),
                 divide_up(phase + count, encoding.block_columns), widened.data());
     const std::int64_t done = at - elements.begin;
     row_function({codes + encoding.code_bytes(done), widened.data(), target + done * size_of(to), phase,

@@ -20,7 +20,7 @@ enum class VectorLevel : std::uint8_t { kPlain, kAvx2, kAvx512 };
 void dequantise(const Encoding& encoding, Range elements, const std::byte* codes, const std::byte* scales,
                 DType to, std::byte* target, VectorLevel level = best_vector_level());
 
-/// Scales as float32, exactly.
-void read_scales(DType type, const std::byte* scales, std::int64_t count, float* out);
+/// Scales [0, count) as float32: exactly, and then under the tensor's own scale.
+void read_scales(const Encoding& encoding, const std::byte* scales, std::int64_t count, float* out);
 
 }  // namespace sluice

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 namespace sluice {
 
 std::int64_t bits_of(Codes codes) {
@@ -17,19 +19,6 @@ std::int64_t bits_of(Codes codes) {
       break;
   }
   return 4;
-}
-
-bool is_scale_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-    case DType::kBFloat16:
-    case DType::kFloat16:
-    case DType::kFloat8E8M0:
-    case DType::kUInt8:
-      return true;
-    default:
-      return false;
-  }
 }
 
 std::int64_t Encoding::grid_rows() const { return divide_up(rows, block_rows); }
@@ -55,7 +44,9 @@ Range Encoding::scales_of(Range elements) const {
 
 std::string Encoding::text() const {
   if (codes == Codes::kInt4) return fmt::format("int4 in groups of {}", block_columns);
-  if (codes == Codes::kFloat4E2M1) return fmt::format("mxfp4 in groups of {}", block_columns);
+  if (codes == Codes::kFloat4E2M1)
+    return fmt::format("{} in groups of {}", scale_type == DType::kFloat8E4M3 ? "nvfp4" : "mxfp4",
+                       block_columns);
   if (codes == Codes::kBFloat16) return std::string(name_of(DType::kBFloat16));
   const std::string_view type = name_of(DType::kFloat8E4M3);
   if (block_columns < columns || (block_rows > 1 && block_rows < rows))
@@ -72,7 +63,9 @@ EncodingNumbers numbers_of(const Encoding& encoding) {
           encoding.rows,
           encoding.columns,
           encoding.block_rows,
-          encoding.block_columns};
+          encoding.block_columns,
+          std::bit_cast<std::int32_t>(encoding.tensor_scale.factor),
+          std::bit_cast<std::int32_t>(encoding.tensor_scale.divisor)};
 }
 
 Encoding encoding_from(const EncodingNumbers& numbers) {
@@ -84,7 +77,9 @@ Encoding encoding_from(const EncodingNumbers& numbers) {
           numbers[5],
           numbers[6],
           numbers[7],
-          numbers[8]};
+          numbers[8],
+          {std::bit_cast<float>(static_cast<std::int32_t>(numbers[9])),
+           std::bit_cast<float>(static_cast<std::int32_t>(numbers[10]))}};
 }
 
 }  // namespace sluice

@@ -22,16 +22,24 @@ enum class Codes : std::uint8_t {
 };
 [[nodiscard]] std::int64_t bits_of(Codes codes);
 
-/// Whether scales may be of that type: float32, bfloat16, float16, float8_e8m0fnu, or uint8 in the meaning of
-/// the last one.
-[[nodiscard]] bool is_scale_type(DType dtype);
+/// A number of a whole tensor that its stored scales are multiplied with, or divided by, in float32 before they
+/// are used: ModelOpt's weight_scale_2, or compressed-tensors' weight_global_scale.
+struct TensorScale {
+  float factor = 1;
+  float divisor = 1;
+
+  [[nodiscard]] bool is_one() const { return factor == 1 && divisor == 1; }
+  friend bool operator==(const TensorScale&, const TensorScale&) = default;
+};
 
 /// The codes of a tensor are row-major: matrices of `rows` x `columns` elements, one after the other. Blocks
 /// of `block_rows` x `block_columns` elements of a matrix share a scale; those at its lower and right edge
 /// may be smaller. Scales are a grid for each matrix, row-major too. An element is bfloat16(float32(code) *
-/// float32(scale)): one float32 product, rounded once to nearest even.
+/// float32(scale)): one float32 product, rounded once to nearest even. The scale is the stored one under
+/// `tensor_scale`.
 struct Encoding {
   Codes codes = Codes::kFloat8E4M3;
+  /// float32, bfloat16, float16, float8_e4m3fn, float8_e8m0fnu, or uint8 in the meaning of the last one.
   DType scale_type = DType::kFloat32;
   /// Index of the checkpoint's file with the scales, which may differ from that of the codes.
   int scale_file = 0;
@@ -41,6 +49,7 @@ struct Encoding {
   std::int64_t columns = 0;
   std::int64_t block_rows = 0;
   std::int64_t block_columns = 0;
+  TensorScale tensor_scale{};  ///< scale of the stored scales, which NVFP4 has
 
   [[nodiscard]] std::int64_t grid_rows() const;
   /// Row of the grid with the scales of row `row` of the tensor, counted over all matrices.
@@ -60,14 +69,14 @@ struct Encoding {
   /// Bytes of all scales.
   [[nodiscard]] std::int64_t scale_bytes() const { return scale_count * size_of(scale_type); }
   /// "float8_e4m3fn in blocks of 128 x 128", "float8_e4m3fn by row", "float8_e4m3fn by tensor", "int4 in
-  /// groups of 32", "mxfp4 in groups of 32", "bfloat16".
+  /// groups of 32", "mxfp4 in groups of 32", "nvfp4 in groups of 16", "bfloat16".
   [[nodiscard]] std::string text() const;
 
   friend bool operator==(const Encoding&, const Encoding&) = default;
 };
 
 /// All of its fields, for a message or a digest, and back.
-using EncodingNumbers = std::array<std::int64_t, 9>;
+using EncodingNumbers = std::array<std::int64_t, 11>;
 [[nodiscard]] EncodingNumbers numbers_of(const Encoding& encoding);
 [[nodiscard]] Encoding encoding_from(const EncodingNumbers& numbers);
 

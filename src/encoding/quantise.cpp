@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-constexpr float kLargestFloat8 = 448, kLargestInt4 = 7.5F;
+constexpr float kLargestFloat8 = 448, kLargestInt4 = 7.5F, kLargestFloat4 = 6;
 
 // The nearest codes of numbers, without branches, so that compilers make vectors of loops over them.
 
@@ -81,6 +81,13 @@ BlockScale scale_of(const Encoding& encoding, std::int64_t magnitude) {
     out.factor = std::ldexp(1.0F, -exponent);
     return out;
   }
+  if (encoding.scale_type == DType::kFloat8E4M3) {
+    const TensorScale& of_tensor = encoding.tensor_scale;
+    const float scale = largest / kLargestFloat4 * of_tensor.divisor / of_tensor.factor;
+    out.stored.front() = static_cast<std::byte>(NearestFloat8::code(scale));
+    read_scales(encoding, out.stored.data(), 1, &out.divisor);
+    return out.divisor == 0 ? BlockScale{out.stored, 0, 1} : out;
+  }
   const bool is_float8 = encoding.codes == Codes::kFloat8E4M3;
   const float factor = is_zero ? 1 : (is_float8 ? kLargestFloat8 : kLargestInt4) / largest;
   const float scale = is_zero ? 1 : (is_float8 ? 1 / factor : largest / kLargestInt4);
@@ -89,7 +96,7 @@ BlockScale scale_of(const Encoding& encoding, std::int64_t magnitude) {
     out.factor = factor;
     return out;
   }
-  read_scales(encoding.scale_type, out.stored.data(), 1, &out.divisor);
+  read_scales(encoding, out.stored.data(), 1, &out.divisor);
   if (out.divisor == 0 || is_zero) out = {out.stored, 0, 1};
   return out;
 }

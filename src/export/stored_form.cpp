@@ -9,7 +9,7 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-constexpr std::int64_t kUsualGroup = 32, kMxfp4Bytes = 16, kCodesOfWord = 8;
+constexpr std::int64_t kMxfp4Group = 32, kCodesOfByte = 2, kCodesOfWord = 8;
 
 /// What a tensor of that shape becomes; nothing: it keeps its element type.
 std::optional<Codes> codes_of(std::string_view name, const Shape& shape, const TensorInfo& info,
@@ -25,36 +25,47 @@ std::optional<Codes> codes_of(std::string_view name, const Shape& shape, const T
   for (const Codes codes : config->codes) {
     const bool is_float8 = codes == Codes::kFloat8E4M3;
     if (is_float8 ? !is_projection : !is_expert) continue;
-    const std::int64_t group = codes == Codes::kInt4 ? config->group.value_or(kUsualGroup) : kUsualGroup;
-    if (is_float8 || shape.back() % group == 0) return codes;
+    if (is_float8 || shape.back() % config->group_of(codes) == 0) return codes;
   }
   return std::nullopt;
 }
 
 Encoding encoding_of(Codes codes, const Shape& shape, const QuantizationConfig& config) {
-  Encoding encoding{.codes = codes, .rows = shape[shape.size() - 2], .columns = shape.back()};
-  encoding.block_rows = 1;
-  if (codes == Codes::kFloat8E4M3) {
-    encoding.scale_type = DType::kFloat32;
-    encoding.block_columns = encoding.columns;
-    if (config.block) {
-      encoding.block_rows = config.block->front();
-      encoding.block_columns = config.block->back();
-    }
-  } else if (codes == Codes::kInt4) {
-    encoding.scale_type = DType::kBFloat16;
-    encoding.block_columns = config.group.value_or(kUsualGroup);
-  } else {
-    encoding.scale_type = DType::kUInt8;
-    encoding.block_columns = kUsualGroup;
-  }
-  const std::int64_t matrices = element_count(shape) / (encoding.rows * encoding.columns);
-  encoding.scale_count = matrices * encoding.grid_rows() * encoding.grid_columns();
+  const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  Encoding encoding = config.encoding_of(codes, element_count(shape) / (rows * columns), rows, columns);
+  if (encoding.scale_type != DType::kFloat8E4M3) return encoding;
+  // Scales of weights up to 448 * 6 / 2^14, which is 0.16, are float8_e4m3fn numbers.
+  constexpr float kTensorScale = 0x1p14F;
+  if (config.float4_names == Float4Names::kModelOpt)
+    encoding.tensor_scale.factor = 1 / kTensorScale;
+  else
+    encoding.tensor_scale.divisor = kTensorScale;
   return encoding;
 }
 
+/// 4-bit floating-point codes and their scales by the names that `config` has for them.
+std::vector<StoredTensor> float4_parts(const std::string& name, Shape codes, const Shape& grid,
+                                       const Encoding& encoding, const QuantizationConfig& config) {
+  if (config.float4_names == Float4Names::kBlocks) {
+    codes.back() /= kMxfp4Group;
+    codes.push_back(kMxfp4Group / kCodesOfByte);
+    return {{name + "_blocks", DType::kUInt8, codes, StoredPart::kCodes},
+            {name + "_scales", encoding.scale_type, grid, StoredPart::kScales}};
+  }
+  const bool is_packed = config.float4_names == Float4Names::kPacked;
+  codes.back() /= kCodesOfByte;
+  std::vector<StoredTensor> parts{
+      {name + (is_packed ? "_packed" : ""), DType::kUInt8, codes, StoredPart::kCodes},
+      {name + "_scale", encoding.scale_type, grid, StoredPart::kScales}};
+  if (config.has_nvfp4)
+    parts.push_back(
+        {name + (is_packed ? "_global_scale" : "_scale_2"), DType::kFloat32, {1}, StoredPart::kTensorScale});
+  return parts;
+}
+
 /// Codes, scales and what else belongs to these, as they are published.
-std::vector<StoredTensor> parts_of(const std::string& name, const Shape& shape, const Encoding& encoding) {
+std::vector<StoredTensor> parts_of(const std::string& name, const Shape& shape, const Encoding& encoding,
+                                   const QuantizationConfig& config) {
   Shape grid = shape, codes = shape;
   grid[grid.size() - 2] = encoding.grid_rows();
   grid.back() = encoding.grid_columns();
@@ -69,10 +80,7 @@ std::vector<StoredTensor> parts_of(const std::string& name, const Shape& shape, 
               {name + "_scale", encoding.scale_type, grid, StoredPart::kScales},
               {name + "_shape", DType::kInt32, {std::ssize(shape)}, StoredPart::kShape}};
     case Codes::kFloat4E2M1:
-      codes.back() /= kUsualGroup;
-      codes.push_back(kMxfp4Bytes);
-      return {{name + "_blocks", DType::kUInt8, codes, StoredPart::kCodes},
-              {name + "_scales", encoding.scale_type, grid, StoredPart::kScales}};
+      return float4_parts(name, shape, grid, encoding, config);
     case Codes::kBFloat16:
       break;
   }
@@ -90,7 +98,7 @@ StoredForm stored_form(const PublishedTensor& published, const KeyMap& keys,
     return {
         published.target, {}, {{published.name, info.dtype, published.target.shape, StoredPart::kValues}}};
   form.encoding = encoding_of(*codes, form.target.shape, *config);
-  form.tensors = parts_of(published.name, form.target.shape, *form.encoding);
+  form.tensors = parts_of(published.name, form.target.shape, *form.encoding, *config);
   return form;
 }
 

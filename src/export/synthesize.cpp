@@ -63,6 +63,7 @@ class Synthesizer {
       ++form_;
     }
     if (part == StoredPart::kShape) return write_shape(file, offset, form.target.shape);
+    if (part == StoredPart::kTensorScale) return write_tensor_scale(file, offset, *form.encoding);
     if (options_.sparse) return;
     if (part == StoredPart::kCodes) return write_codes(file, offset, form);
     if (part == StoredPart::kScales) return file.write_at(offset, scales_);
@@ -142,6 +143,12 @@ class Synthesizer {
   static void write_shape(OutputFile& file, std::int64_t offset, const std::vector<std::int64_t>& shape) {
     const std::vector<std::int32_t> numbers(shape.begin(), shape.end());
     file.write_at(offset, std::as_bytes(std::span(numbers)));
+  }
+
+  static void write_tensor_scale(OutputFile& file, std::int64_t offset, const Encoding& encoding) {
+    const TensorScale& scale = encoding.tensor_scale;
+    const float number = scale.factor == 1 ? scale.divisor : scale.factor;
+    file.write_at(offset, std::as_bytes(std::span(&number, 1)));
   }
 
   const ParameterManifest& manifest_;

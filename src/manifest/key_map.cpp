@@ -143,7 +143,8 @@ std::optional<IgnoredKey> ignored_key(std::string_view name) {
   for (const std::string_view prefix : {"mtp.", "model.mtp.", "model.mtp_"})
     if (name.starts_with(prefix))
       return IgnoredKey{std::string(kPrediction), false, ForeignPart::kMultiTokenPrediction};
-  for (const std::string_view suffix : {".input_scale", ".activation_scale", ".k_scale", ".v_scale"})
+  for (const std::string_view suffix :
+       {".input_scale", ".input_global_scale", ".activation_scale", ".k_scale", ".v_scale"})
     if (name.ends_with(suffix)) return IgnoredKey{"scales of quantised activations and caches", true, {}};
   // Once every layer kept a table of its own.
   if (name.ends_with(".rotary_emb.inv_freq")) return IgnoredKey{"computed buffer", true, {}};

@@ -3,6 +3,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <regex>
 
@@ -39,6 +41,7 @@ bool begins_with_parts(std::string_view name, const std::string& pattern) {
 bool PlainModules::contain(std::string_view module) const {
   constexpr std::string_view kExpression = "re:";
   return std::ranges::any_of(patterns, [&](const std::string& pattern) {
+    if (rule == Rule::kGlobs) return fnmatch(pattern.c_str(), std::string(module).c_str(), 0) == 0;
     const bool is_expression = rule == Rule::kParts || pattern.starts_with(kExpression);
     if (!is_expression) return pattern == module;
     try {

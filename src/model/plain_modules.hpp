@@ -16,6 +16,7 @@ struct PlainModules {
     kParts,
     /// compressed-tensors' ignore: a whole name, or "re:" and a regular expression of the beginning.
     kNames,
+    kGlobs,  ///< ModelOpt's ignore: a whole name, in which "*" is any text
   };
   std::vector<std::string> patterns;
   Rule rule = Rule::kParts;

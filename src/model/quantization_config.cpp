@@ -21,7 +21,7 @@ constexpr std::int64_t kLargestConfig = 100'000'000;
 
 constexpr std::string_view kInstead =
     "weights stored by another method can't be trained here; take the checkpoint that they were made from, "
-    "as it is published in bfloat16, FP8, INT4 or MXFP4, or turn them back into bfloat16 and leave this key "
+    "as it is published in bfloat16, FP8, INT4, MXFP4 or NVFP4, or turn them back into bfloat16 and leave this key "
     "out";
 
 void announce(QuantizationConfig& out, Codes codes) {
@@ -61,15 +61,18 @@ void read_weights(const ConfigReader& weights, QuantizationConfig& out) {
     read_block(weights, "block_structure", out);
     return;
   }
-  if (type != "int" || bits != 4)
-    weights.refuse("num_bits", fmt::format("4 with type 'int' or 8 with type 'float', not with '{}': {}",
-                                           type, kInstead));
+  if (bits != 4 || (type != "int" && type != "float"))
+    weights.refuse("num_bits", fmt::format("4, or 8 with type 'float', not with '{}': {}", type, kInstead));
   if (!weights.boolean({"symmetric"}, true))
     weights.refuse("symmetric", fmt::format("true, as zero points are not read: {}", kInstead));
   if (weights.has("actorder"))
     weights.refuse("actorder",
                    fmt::format("null, as groups in another order (g_idx) are not read: {}", kInstead));
-  announce(out, Codes::kInt4);
+  announce(out, type == "int" ? Codes::kInt4 : Codes::kFloat4E2M1);
+  if (type == "float") {
+    out.float4_names = Float4Names::kPacked;
+    out.has_nvfp4 = weights.text({"strategy"}, "tensor_group") == "tensor_group";
+  }
   if (weights.has("group_size") && weights.integer({"group_size"}, {}, -1) > 0)
     out.group = weights.integer({"group_size"});
 }
@@ -87,8 +90,8 @@ void read_group(const ConfigReader& group, QuantizationConfig& out) {
 /// `quant_method` "compressed-tensors".
 void read_compressed(const ConfigReader& config, QuantizationConfig& out) {
   const std::string format = config.text({"format"}, "pack-quantized");
-  for (const std::string_view known :
-       {"float-quantized", "naive-quantized", "pack-quantized", "mixed-precision"})
+  for (const std::string_view known : {"float-quantized", "naive-quantized", "pack-quantized",
+                                       "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mixed-precision"})
     if (format == known) {
       if (const auto sparsity = config.object({"sparsity_config"}); sparsity && !sparsity->is_empty())
         if (sparsity->text({"format"}, "dense") != "dense")
@@ -99,7 +102,21 @@ void read_compressed(const ConfigReader& config, QuantizationConfig& out) {
       if (out.codes.empty()) config.refuse("config_groups", "a group that says how weights are stored");
       return;
     }
-  config.refuse("format", fmt::format("'float-quantized' (FP8) or 'pack-quantized' (INT4): {}", kInstead));
+  config.refuse("format", fmt::format("'float-quantized' (FP8), 'pack-quantized' (INT4), "
+                                      "'nvfp4-pack-quantized' or 'mxfp4-pack-quantized': {}",
+                                      kInstead));
+}
+
+/// `quant_method` "modelopt": NVFP4 in groups of 16, or FP8 with a scale for each tensor.
+void read_modelopt(const ConfigReader& config, QuantizationConfig& out) {
+  const std::string algorithm = config.text({"quant_algo"});
+  if (algorithm != "NVFP4" && algorithm != "FP8")
+    config.refuse("quant_algo", fmt::format("'NVFP4' or 'FP8': {}", kInstead));
+  announce(out, algorithm == "FP8" ? Codes::kFloat8E4M3 : Codes::kFloat4E2M1);
+  out.float4_names = Float4Names::kModelOpt;
+  out.has_nvfp4 = algorithm == "NVFP4";
+  for (const char* key : {"ignore", "exclude_modules"})
+    read_plain_modules(config, key, PlainModules::Rule::kGlobs, out);
 }
 
 /// Nothing if it is no JSON object.
@@ -115,6 +132,27 @@ std::optional<nlohmann::ordered_json> parsed(const std::string& text) {
 
 bool QuantizationConfig::announces(Codes form) const { return std::ranges::find(codes, form) != codes.end(); }
 
+std::int64_t QuantizationConfig::group_of(Codes form) const {
+  constexpr std::int64_t kUsual = 32, kUsualOfNvfp4 = 16;
+  return group.value_or(form == Codes::kFloat4E2M1 && has_nvfp4 ? kUsualOfNvfp4 : kUsual);
+}
+
+Encoding QuantizationConfig::encoding_of(Codes form, std::int64_t matrices, std::int64_t rows,
+                                         std::int64_t columns) const {
+  Encoding encoding{.codes = form, .rows = rows, .columns = columns, .block_rows = 1};
+  if (form == Codes::kFloat8E4M3) {
+    encoding.scale_type = DType::kFloat32;
+    encoding.block_rows = block ? block->front() : 1;
+    encoding.block_columns = block ? block->back() : columns;
+  } else {
+    const DType float4_scales = has_nvfp4 ? DType::kFloat8E4M3 : DType::kUInt8;
+    encoding.scale_type = form == Codes::kInt4 ? DType::kBFloat16 : float4_scales;
+    encoding.block_columns = group_of(form);
+  }
+  encoding.scale_count = matrices * encoding.grid_rows() * encoding.grid_columns();
+  return encoding;
+}
+
 std::optional<QuantizationConfig> read_quantization(const ConfigReader& config) {
   const std::optional<ConfigReader> quantization = config.object({kKey});
   if (!quantization) return std::nullopt;
@@ -125,13 +163,16 @@ std::optional<QuantizationConfig> read_quantization(const ConfigReader& config) 
     read_float8(*quantization, out);
   else if (method == "compressed-tensors")
     read_compressed(*quantization, out);
+  else if (method == "modelopt")
+    read_modelopt(*quantization, out);
   else if (method == "mxfp4") {
     announce(out, Codes::kFloat4E2M1);
     read_plain_modules(*quantization, "modules_to_not_convert", PlainModules::Rule::kParts, out);
   } else
     quantization->refuse(
         "quant_method",
-        fmt::format("'fp8', 'compressed-tensors', 'mxfp4' or no quantization_config: {}", kInstead));
+        fmt::format("'fp8', 'compressed-tensors', 'modelopt', 'mxfp4' or no quantization_config: {}",
+                    kInstead));
   return out;
 }
 

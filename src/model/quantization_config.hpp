@@ -14,15 +14,30 @@
 
 namespace sluice {
 
+/// Whose names the tensors of 4-bit floating-point weights X have.
+enum class Float4Names : std::uint8_t {
+  kBlocks,    ///< gpt-oss: X_blocks, X_scales
+  kPacked,    ///< compressed-tensors: X_packed, X_scale, X_global_scale
+  kModelOpt,  ///< X, X_scale, X_scale_2
+};
+
 /// Announcement of quantised weights in config.json.
 struct QuantizationConfig {
   std::string name;          ///< name of the JSON object in messages: "…/config.json: quantization_config"
   std::vector<Codes> codes;  ///< codes that config.json announces, each once
   std::optional<std::array<std::int64_t, 2>> block;  ///< rows and columns of a block of FP8 weights
   std::optional<std::int64_t> group;  ///< neighbours of a row of 4-bit weights that share a scale
-  PlainModules plain{};               ///< modules that keep plain weights, whatever the codes are for
+  Float4Names float4_names = Float4Names::kBlocks;
+  bool has_nvfp4 = false;  ///< whether 4-bit floating-point weights have float8_e4m3fn scales: NVFP4
+  PlainModules plain{};    ///< modules that keep plain weights, whatever the codes are for
 
   [[nodiscard]] bool announces(Codes form) const;
+  /// Neighbours of a row of 4-bit weights that share a scale: as config.json says, or as is usual.
+  [[nodiscard]] std::int64_t group_of(Codes form) const;
+  /// The encoding that config.json lets expect of `matrices` matrices of rows x columns elements, with scales of
+  /// the usual type, and without the place of the scales.
+  [[nodiscard]] Encoding encoding_of(Codes form, std::int64_t matrices, std::int64_t rows,
+                                     std::int64_t columns) const;
 };
 
 /// The object quantization_config of a config.json; nothing without it. Error(kBadData) for a form that is

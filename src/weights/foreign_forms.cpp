@@ -20,7 +20,6 @@ struct Suffix {
 constexpr std::string_view kGptq = "GPTQ or AWQ (qweight, qzeros)";
 constexpr std::string_view kBitsAndBytes = "bitsandbytes";
 constexpr std::string_view kOrder = "groups in another order (g_idx)";
-constexpr std::string_view kNvfp4 = "NVFP4";
 constexpr std::string_view kSparse = "sparse weights";
 
 constexpr std::array kSuffixes{
@@ -34,8 +33,6 @@ constexpr std::array kSuffixes{
     Suffix{".SCB", kBitsAndBytes},
     Suffix{".bitmask", kSparse},
     Suffix{".compressed", kSparse},
-    Suffix{".weight_scale_2", kNvfp4},
-    Suffix{".weight_global_scale", kNvfp4},
 };
 
 std::string_view form_of(const CheckpointEntry& entry, const std::unordered_set<std::string_view>& names) {
@@ -44,7 +41,6 @@ std::string_view form_of(const CheckpointEntry& entry, const std::unordered_set<
     if (name.ends_with(suffix.text)) return suffix.form;
   if (name.find(".quant_state.bitsandbytes__") != std::string_view::npos) return kBitsAndBytes;
   if (entry.dtype == DType::kFloat8E5M2) return "float8_e5m2";
-  if (entry.dtype == DType::kUInt8 && name.ends_with("_packed")) return "4-bit floating point (NVFP4, MXFP4)";
   const bool has_scale = names.contains(std::string(name) + "_scale");
   if (entry.dtype == DType::kInt8 && name.ends_with("weight") && has_scale) return "int8";
   return "";
@@ -76,8 +72,7 @@ void refuse_foreign_forms(const CheckpointIndex& index) {
   fail(ExitCode::kBadData,
        "{}: weights are stored in a form that is not supported:{}\n  Use the checkpoint that "
        "they were made from, as published in bfloat16, FP8 (float8_e4m3fn with scales), INT4 "
-       "(compressed-tensors, symmetric) or MXFP4 (X_blocks and X_scales), or convert them to "
-       "bfloat16.",
+       "(compressed-tensors, symmetric), MXFP4 or NVFP4, or convert them to bfloat16.",
        index.directory, text);
 }
 

@@ -8,6 +8,8 @@
 #include "weights/problems.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <string>
@@ -23,12 +25,14 @@ namespace fs = std::filesystem;
 using Shape = std::vector<std::int64_t>;
 
 constexpr std::string_view kPacked = "_packed";
-constexpr std::int64_t kCodesOfWord = 8;  ///< 4-bit numbers in an int32
+constexpr std::int64_t kCodesOfWord = 8, kCodesOfByte = 2;  ///< 4-bit numbers in an int32, and in a byte
+constexpr std::string_view kDivisor = "_global_scale", kFactor = "_scale_2";  ///< of a whole NVFP4 tensor
 constexpr std::string_view kMxfp4Codes = "_blocks", kMxfp4Scales = "_scales";
 constexpr std::string_view kCause =
     "Codes, scales and config.json of one publication belong together. Likely cause: a download that lacks a "
     "file, or a tool that has rewritten a part of them; take all of them anew from where they are published.";
 constexpr std::int64_t kMxfp4Bytes = 16, kMxfp4Group = 2 * kMxfp4Bytes;  ///< bytes and numbers of a group
+constexpr std::int64_t kNvfp4Group = 16;
 
 std::string without(std::string_view name, std::string_view suffix) {
   return std::string(name.substr(0, name.size() - suffix.size()));
@@ -36,13 +40,13 @@ std::string without(std::string_view name, std::string_view suffix) {
 
 bool is_of_projection(std::string_view base) { return base.ends_with("weight") || base.ends_with("_proj"); }
 
+bool has_ending_of_weights(std::string_view name, std::string_view ending) {
+  return name.ends_with(ending) && is_of_projection(name.substr(0, name.size() - ending.size()));
+}
+
 /// "….weight_scale", "….gate_up_proj_scale_inv": of weights, not of activations.
 bool is_scale_name(std::string_view name) {
-  for (const std::string_view suffix : {"_scale_inv", "_scale"}) {
-    if (!name.ends_with(suffix)) continue;
-    return is_of_projection(name.substr(0, name.size() - suffix.size()));
-  }
-  return false;
+  return has_ending_of_weights(name, "_scale_inv") || has_ending_of_weights(name, "_scale");
 }
 
 /// Blocks that share a scale, for one of the shapes that scales may have.
@@ -92,7 +96,13 @@ class Joiner {
       if (is_scale_name(name)) continue;
       if (entry(i).dtype == DType::kFloat8E4M3) join_float8(i);
       if (entry(i).dtype == DType::kInt32 && name.ends_with(kPacked)) join_int4(i);
-      if (entry(i).dtype == DType::kUInt8 && name.ends_with(kMxfp4Codes)) join_mxfp4(i);
+      if (entry(i).dtype != DType::kUInt8) continue;
+      if (name.ends_with(kMxfp4Codes))
+        join_mxfp4_blocks(i);
+      else if (name.ends_with(kPacked))
+        join_float4_rows(i, without(name, kPacked));
+      else if (is_of_projection(name))
+        join_float4_rows(i, std::string(name));
     }
     find_lone_scales();
     compare_with_config();
@@ -124,7 +134,9 @@ class Joiner {
       return std::nullopt;
     }
     is_joined_[static_cast<std::size_t>(*scales)] = true;
-    if (is_scale_type(entry(*scales).dtype)) return scales;
+    constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat8E8M0,
+                                DType::kUInt8};
+    if (std::ranges::find(kTypes, entry(*scales).dtype) != kTypes.end()) return scales;
     problems_.add("{} is {}, expected float32, bfloat16, float16, float8_e8m0fnu or uint8",
                   described(*scales), name_of(entry(*scales).dtype));
     return std::nullopt;
@@ -182,30 +194,73 @@ class Joiner {
     entry(i).name = base;
   }
 
-  void join_mxfp4(int i) {
-    const CheckpointEntry& blocks = entry(i);
-    const std::string base = without(blocks.name, kMxfp4Codes);
-    first_of_.try_emplace(Codes::kFloat4E2M1, described(i));
-    const std::optional<int> scales = find(base + std::string(kMxfp4Scales));
-    if (!scales)
-      return problems_.add("{} is there without {}{}", described(i), printable(base), kMxfp4Scales);
-    is_joined_[static_cast<std::size_t>(*scales)] = true;
-    const CheckpointEntry& exponents = entry(*scales);
-    if (exponents.dtype != DType::kUInt8 && exponents.dtype != DType::kFloat8E8M0)
-      return problems_.add("{} is {}, expected uint8, the exponents of scales", described(*scales),
-                           name_of(exponents.dtype));
-    if (blocks.shape.size() < 3 || element_count(blocks.shape) == 0 || blocks.shape.back() != kMxfp4Bytes)
+  /// Of gpt-oss: the groups of a row lie in the last dimension.
+  void join_mxfp4_blocks(int i) {
+    const std::string base = without(entry(i).name, kMxfp4Codes);
+    Shape weight = entry(i).shape;
+    if (weight.size() < 3 || element_count(weight) == 0 || weight.back() != kMxfp4Bytes)
       return problems_.add("{} is {}, expected [..., rows, groups, {}], which is groups of {}", described(i),
-                           shape_text(blocks.shape), kMxfp4Bytes, kMxfp4Group);
-    Shape shape(blocks.shape.begin(), blocks.shape.end() - 1);
-    if (exponents.shape != shape)
+                           shape_text(weight), kMxfp4Bytes, kMxfp4Group);
+    weight.pop_back();
+    weight.back() *= kMxfp4Group;
+    join_float4(i, base, base + std::string(kMxfp4Scales), weight);
+  }
+
+  /// Of compressed-tensors or ModelOpt, which leaves the name of the weights as it is.
+  void join_float4_rows(int i, const std::string& base) {
+    Shape weight = entry(i).shape;
+    if (weight.size() < 2 || element_count(weight) == 0)
+      return problems_.add("{} is {}, expected a matrix", described(i), shape_text(weight));
+    weight.back() *= kCodesOfByte;
+    join_float4(i, base, base + "_scale", weight);
+  }
+
+  /// Codes of weights of that shape, MXFP4 or NVFP4 by the type of their scales.
+  void join_float4(int i, const std::string& base, const std::string& scales_name, const Shape& weight) {
+    first_of_.try_emplace(Codes::kFloat4E2M1, described(i));
+    const std::optional<int> scales = find(scales_name);
+    const TensorScale of_tensor = find_tensor_scale(i, base, scales);
+    if (!scales) return problems_.add("{} is there without {}", described(i), printable(scales_name));
+    is_joined_[static_cast<std::size_t>(*scales)] = true;
+    const DType type = entry(*scales).dtype;
+    if (type != DType::kUInt8 && type != DType::kFloat8E8M0 && type != DType::kFloat8E4M3)
+      return problems_.add(
+          "{} is {}, expected uint8 or float8_e8m0fnu, the exponents of MXFP4, or "
+          "float8_e4m3fn, the scales of NVFP4",
+          described(*scales), name_of(type));
+    const std::int64_t group = type == DType::kFloat8E4M3 ? kNvfp4Group : kMxfp4Group;
+    Shape grid = weight;
+    grid.back() /= group;
+    if (weight.back() % group != 0 || entry(*scales).shape != grid)
       return problems_.add("{} is {}, expected {} (a scale for each group of {} in {}, which is {})",
-                           described(*scales), shape_text(exponents.shape), shape_text(shape), kMxfp4Group,
-                           described(i), shape_text(blocks.shape));
-    shape.back() *= kMxfp4Group;
-    const std::int64_t rows = shape[shape.size() - 2];
-    encode(i, *scales, std::move(shape), Codes::kFloat4E2M1, {{}, rows, 1, kMxfp4Group});
+                           described(*scales), shape_text(entry(*scales).shape), shape_text(grid), group,
+                           described(i), shape_text(entry(i).shape));
+    encode(i, *scales, weight, Codes::kFloat4E2M1, {{}, weight[weight.size() - 2], 1, group});
+    index_.encodings.back().tensor_scale = of_tensor;
     entry(i).name = base;
+  }
+
+  /// The number that all scales of an NVFP4 tensor are divided by or multiplied with.
+  TensorScale find_tensor_scale(int weights, const std::string& base, std::optional<int> scales) {
+    const std::optional<int> divisor = find(base + std::string(kDivisor));
+    const std::optional<int> number = divisor ? divisor : find(base + std::string(kFactor));
+    const bool is_nvfp4 = scales && entry(*scales).dtype == DType::kFloat8E4M3;
+    if (!number && is_nvfp4)
+      problems_.add("{} has float8_e4m3fn scales without {}{} or {}", described(weights), printable(base),
+                    kDivisor, kFactor);
+    if (!number) return {};
+    is_joined_[static_cast<std::size_t>(*number)] = true;
+    const CheckpointEntry& told = entry(*number);
+    if (told.dtype != DType::kFloat32 || element_count(told.shape) != 1) {
+      problems_.add("{} is {} {}, expected one float32 number", described(*number), name_of(told.dtype),
+                    shape_text(told.shape));
+      return {};
+    }
+    float value = 0;
+    read_some(told, std::as_writable_bytes(std::span(&value, 1)));
+    if (std::isfinite(value) && value > 0) return divisor ? TensorScale{1, value} : TensorScale{value, 1};
+    problems_.add("{} is {}, expected a positive number", described(*number), value);
+    return {};
   }
 
   /// Neighbours in a row that share a scale; 0 if that is wrong, which is noted.
@@ -240,13 +295,8 @@ class Joiner {
   Shape read_shape(int i) {
     const CheckpointEntry& told = entry(i);
     const bool is_wide = told.dtype == DType::kInt64;
-    if (open_ != told.file) {
-      file_ = open_source(directory_, index_.files[static_cast<std::size_t>(told.file)]);
-      open_ = told.file;
-      file_->advise_random();
-    }
     std::array<std::byte, kMostDims * sizeof(std::int64_t)> bytes{};
-    file_->read_at(told.begin, std::span(bytes).first(static_cast<std::size_t>(told.bytes)));
+    read_some(told, std::span(bytes).first(static_cast<std::size_t>(told.bytes)));
     Shape shape;
     for (std::int64_t dim = 0; dim < told.shape[0]; ++dim) {
       std::int64_t wide = 0;
@@ -260,12 +310,23 @@ class Joiner {
     return shape;
   }
 
+  /// The few bytes of a small tensor.
+  void read_some(const CheckpointEntry& told, std::span<std::byte> bytes) {
+    if (open_ != told.file) {
+      file_ = open_source(directory_, index_.files[static_cast<std::size_t>(told.file)]);
+      open_ = told.file;
+      file_->advise_random();
+    }
+    file_->read_at(told.begin, bytes);
+  }
+
   void encode(int i, int scales, Shape shape, Codes codes, const Blocks& blocks) {
     const CheckpointEntry& from = entry(scales);
     CheckpointEntry& weights = entry(i);
     weights.encoding = static_cast<int>(index_.encodings.size());
     index_.encodings.push_back({codes, from.dtype, from.file, from.begin, element_count(from.shape),
-                                blocks.matrix_rows, shape.back(), blocks.rows, blocks.columns});
+                                blocks.matrix_rows, shape.back(), blocks.rows, blocks.columns,
+                                TensorScale{}});
     weights.dtype = DType::kBFloat16;
     weights.shape = std::move(shape);
   }
@@ -280,7 +341,9 @@ class Joiner {
       else if (name.ends_with(".weight_shape"))
         problems_.add("{} has no quantised weights: {}_packed is missing", described(i),
                       printable(without(name, "_shape")));
-      else if (name.ends_with(kMxfp4Scales) && is_of_projection(without(name, kMxfp4Scales)))
+      else if (has_ending_of_weights(name, kDivisor) || has_ending_of_weights(name, kFactor))
+        problems_.add("{} has no quantised weights, or none in 4-bit floating point", described(i));
+      else if (has_ending_of_weights(name, kMxfp4Scales))
         problems_.add("{} has no quantised weights: {}{} is missing, or not uint8", described(i),
                       printable(without(name, kMxfp4Scales)), kMxfp4Codes);
     }
@@ -289,7 +352,7 @@ class Joiner {
   void compare_with_config() {
     if (!config_) return;
     for (const auto& [codes, name] : {std::pair(Codes::kFloat8E4M3, "FP8"), std::pair(Codes::kInt4, "INT4"),
-                                      std::pair(Codes::kFloat4E2M1, "MXFP4")}) {
+                                      std::pair(Codes::kFloat4E2M1, "MXFP4 or NVFP4")}) {
       const auto first = first_of_.find(codes);
       if (first == first_of_.end() && config_->announces(codes))
         problems_.add(

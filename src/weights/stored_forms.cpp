@@ -26,31 +26,9 @@ Encoding plain_encoding() {
 
 /// Of matrices of so many rows as are published together: gate and up apart.
 Encoding announced(const QuantizationConfig& config, const TensorInfo& tensor) {
-  constexpr std::int64_t kUsualGroup = 32;
-  Encoding encoding;
-  encoding.codes = config.codes.front();
-  encoding.columns = tensor.shape[2];
-  encoding.rows = tensor.name.ends_with("gate_up_proj") ? tensor.shape[1] / 2 : tensor.shape[1];
-  encoding.block_rows = 1;
-  encoding.block_columns = config.group.value_or(kUsualGroup);
-  switch (encoding.codes) {
-    case Codes::kFloat8E4M3:
-      encoding.scale_type = DType::kFloat32;
-      encoding.block_rows = config.block ? (*config.block)[0] : 1;
-      encoding.block_columns = config.block ? (*config.block)[1] : encoding.columns;
-      break;
-    case Codes::kInt4:
-      encoding.scale_type = DType::kBFloat16;
-      break;
-    case Codes::kFloat4E2M1:
-      encoding.scale_type = DType::kUInt8;
-      break;
-    case Codes::kBFloat16:
-      return encoding;
-  }
-  encoding.scale_count = tensor.element_count() / encoding.columns / encoding.rows * encoding.grid_rows() *
-                         encoding.grid_columns();
-  return encoding;
+  const std::int64_t rows = tensor.name.ends_with("gate_up_proj") ? tensor.shape[1] / 2 : tensor.shape[1];
+  return config.encoding_of(config.codes.front(), tensor.element_count() / tensor.shape[2] / rows, rows,
+                            tensor.shape[2]);
 }
 
 }  // namespace

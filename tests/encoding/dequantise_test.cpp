@@ -46,6 +46,9 @@ float scale_of(const Encoding& encoding, const Bytes& scales, std::int64_t eleme
   const std::int64_t grid_columns = (encoding.columns + encoding.block_columns - 1) / encoding.block_columns;
   const std::int64_t grid_row = row / encoding.rows * grid_rows + row % encoding.rows / encoding.block_rows;
   const auto at = static_cast<std::size_t>(grid_row * grid_columns + column / encoding.block_columns);
+  if (encoding.scale_type == DType::kFloat8E4M3)
+    return float8_by_definition(std::to_integer<unsigned>(scales[at])) * encoding.tensor_scale.factor /
+           encoding.tensor_scale.divisor;
   switch (encoding.scale_type) {
     case DType::kFloat32: {
       float value = 0;
@@ -167,6 +170,13 @@ Encoding mxfp4(std::int64_t rows, std::int64_t columns, DType scale_type = DType
   return encoding;
 }
 
+Encoding nvfp4(std::int64_t rows, std::int64_t columns, TensorScale tensor_scale) {
+  Encoding encoding = mxfp4(rows, columns, DType::kFloat8E4M3);
+  encoding.block_columns = 16;
+  encoding.tensor_scale = tensor_scale;
+  return encoding;
+}
+
 /// Every code under each of these scales, a row of its own.
 TEST_F(Dequantise, every_code_under_extreme_scales_is_its_product_rounded_once) {
   const std::vector<float> values{1.0F,
@@ -246,6 +256,11 @@ TEST_F(Dequantise, scales_may_be_of_any_of_these_types) {
   }
 }
 
+TEST_F(Dequantise, scales_of_nvfp4_are_divided_by_or_multiplied_with_that_of_the_tensor) {
+  expect_formula(nvfp4(9, 96, {1, 12345.678F}));
+  expect_formula(nvfp4(9, 2880, {1 / 2688.0F, 1}), 2);
+}
+
 TEST_F(Dequantise, groups_of_a_row_have_a_scale_each) {
   expect_formula(int4(13, 96, 32));
   expect_formula(mxfp4(13, 2880));
@@ -272,7 +287,8 @@ TEST_F(Dequantise, a_block_of_zeros_stays_zero) {
 TEST(ReadScales, float16_is_read_exactly) {
   const std::vector<std::uint16_t> halves{0x3c00, 0x0001, 0x7bff};
   std::vector<float> out(3);
-  read_scales(DType::kFloat16, reinterpret_cast<const std::byte*>(halves.data()), 3, out.data());
+  read_scales({.scale_type = DType::kFloat16}, reinterpret_cast<const std::byte*>(halves.data()), 3,
+              out.data());
   EXPECT_EQ(out, (std::vector<float>{1, 0x1p-24F, 65504}));
 }
 

@@ -103,6 +103,21 @@ TEST(QuantiseRows, takes_the_nearest_code_and_the_even_one_of_two) {
   }
 }
 
+TEST(QuantiseRows, takes_scales_of_nvfp4_under_that_of_the_tensor) {
+  Encoding encoding = rows_of(Codes::kFloat4E2M1, 16, 16);
+  encoding.scale_type = DType::kFloat8E4M3;
+  const std::vector<float> numbers = numbers_of_codes(Codes::kFloat4E2M1);
+  std::vector<float> values{0.06F};
+  for (int i = 1; i < 16; ++i) values.push_back(0.004F * static_cast<float>(i % 2 == 0 ? i : -i));
+  for (const TensorScale& of_tensor : {TensorScale{1, 16384}, TensorScale{1 / 16384.0F, 1}}) {
+    encoding.tensor_scale = of_tensor;
+    const Quantised found = quantise(encoding, values);
+    EXPECT_EQ(found.scales.front(), std::byte{0x72});  // 160: of 163.84, the nearest of three bits
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_TRUE(is_nearest(numbers, code_at(encoding.codes, found.codes, i), values[i] * 16384 / 160)) << i;
+  }
+}
+
 TEST(QuantiseRows, gives_each_block_the_scale_of_its_largest_magnitude) {
   const Encoding encoding{.codes = Codes::kFloat8E4M3,
                           .scale_type = DType::kFloat32,
@@ -134,7 +149,7 @@ TEST(QuantiseRows, takes_the_nearest_codes_of_groups_that_share_a_byte) {
       for (float& value : values) value = normal(random);
       const Quantised found = quantise(encoding, values);
       std::vector<float> scales(found.scales.size() / static_cast<std::size_t>(size_of(encoding.scale_type)));
-      read_scales(encoding.scale_type, found.scales.data(), std::ssize(scales), scales.data());
+      read_scales(encoding, found.scales.data(), std::ssize(scales), scales.data());
       for (std::size_t i = 0; i < values.size(); ++i) {
         const auto at = static_cast<std::int64_t>(i);
         const float value =

@@ -329,8 +329,8 @@ class Quantised(Hostile):
         forms = {"fp8-blocks": "FP8", "fp8-rows": "FP8", "fp8-tensor": "FP8", "int4": "INT4", "mxfp4": "MXFP4"}
         for form, name in forms.items():
             other = "mxfp4" if name == "FP8" else "fp8"
-            self.expect_changed_refused(form, lambda tensors: None, f"names no weights in {name}, but",
-                                        f"({WEIGHTS})", f"names weights in {other.upper()}, but", quant_method=other)
+            self.expect_changed_refused(form, lambda tensors: None, f"names no weights in {name}",
+                                        f"({WEIGHTS})", f"names weights in {other.upper()}", quant_method=other)
 
     def expect_not_a_number(self, form, name, at, value):
         def change(tensors):

@@ -22,10 +22,19 @@ FLOAT8 = numpy.array([_float8(code) for code in range(256)], "<f4")  # by code
 FLOAT4 = numpy.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], "<f4")  # by code
 
 
-def mxfp4_numbers(blocks, scales):
-    """[..., columns] of blocks [..., groups, 16], the lower half of a byte first, and exponents [..., groups]."""
-    numbers = FLOAT4[numpy.stack([blocks & 15, blocks >> 4], -1)].reshape(*scales.shape, -1)
-    return round_to_bfloat16(numbers * numpy.ldexp(numpy.float32(1), scales.astype("i4") - 127)[..., None]).reshape(*scales.shape[:-1], -1)
+def float4_numbers(codes, scales):
+    """[..., columns] of 4-bit codes, the lower half of a byte first, and float32 scales [..., groups]."""
+    numbers = FLOAT4[numpy.stack([codes & 15, codes >> 4], -1)].reshape(*scales.shape, -1)
+    return round_to_bfloat16(numbers * scales[..., None]).reshape(*scales.shape[:-1], -1)
+
+
+def float4_scales(scales, divisor=None, factor=None):
+    """Exponents (MXFP4) or float8_e4m3fn numbers under the scale of the tensor (NVFP4), each (dtype, shape, bytes), as float32."""
+    dtype, shape, data = scales
+    codes = numpy.frombuffer(data, "u1").reshape(shape)
+    if dtype == "U8":
+        return numpy.ldexp(numpy.float32(1), codes.astype("i4") - 127)
+    return FLOAT8[codes] / _plain(divisor).reshape(()) if divisor else FLOAT8[codes] * _plain(factor).reshape(())
 
 
 def round_to_bfloat16(values):
@@ -65,15 +74,18 @@ def read(directory):
     for name, (dtype, shape, data) in found.items():
         if name.endswith("_blocks"):
             base = name.removesuffix("_blocks")
-            _, grid, exponents = found[base + "_scales"]
-            tensors[base] = mxfp4_numbers(numpy.frombuffer(data, "u1").reshape(shape), numpy.frombuffer(exponents, "u1").reshape(grid))
+            tensors[base] = float4_numbers(numpy.frombuffer(data, "u1").reshape(shape), float4_scales(found[base + "_scales"]))
+        elif dtype == "U8" and "_scale" not in name:
+            base = name.removesuffix("_packed")
+            scales = float4_scales(found[base + "_scale"], found.get(base + "_global_scale"), found.get(base + "_scale_2"))
+            tensors[base] = float4_numbers(numpy.frombuffer(data, "u1").reshape(shape), scales)
         elif name.endswith("_packed"):
             base = name.removesuffix("_packed")
             words = numpy.frombuffer(data, "<u4").reshape(shape)
             numbers = numpy.stack([(words >> 4 * i & 15).astype("i4") - 8 for i in range(WORD)], 2).reshape(shape[0], -1)
             scale = _plain(found[base + "_scale"])
             tensors[base] = round_to_bfloat16(numbers.astype("<f4") * scale.repeat(numbers.shape[1] // scale.shape[1], 1))
-        elif dtype == "F8_E4M3":
+        elif dtype == "F8_E4M3" and not name.endswith("_scale"):
             scale = _plain(found.get(name + "_scale_inv") or found[name + "_scale"])
             codes = FLOAT8[numpy.frombuffer(data, "u1").reshape(shape)]
             tensors[name] = round_to_bfloat16(codes * _spread(scale, shape, block))

@@ -1,4 +1,4 @@
-"""FP8, INT4 and MXFP4 checkpoints are the bfloat16 numbers that they stand for, in every command.
+"""FP8, INT4, MXFP4 and NVFP4 checkpoints are the bfloat16 numbers that they stand for, in every command.
 
     quantised_test.py [Quantised | Families | AsTheSource]...
 """
@@ -19,6 +19,7 @@ sys.path.append(str(FIXTURES))
 import make_quantised  # noqa: E402
 
 FORMS = ["fp8-blocks", "fp8-rows", "fp8-tensor", "int4", "mxfp4"]
+RARE_FORMS = list(make_quantised.RARE_FORMS)
 MXFP4_MODEL = "gpt_oss-tiny-mxfp4"
 WEIGHTS = "model.layers.2.mlp.experts.5.up_proj.weight"
 
@@ -28,20 +29,33 @@ def fixture(form):
 
 
 class Quantised(JobTest):
+    def model(self, form):
+        """A fixture, or one that is written here."""
+        if form in FORMS:
+            return fixture(form)
+        model = self.directory / f"model-{form}"
+        if not model.exists():
+            make_quantised.write(form, make_quantised.SOURCE, model)
+        return model
+
     def twin(self, form):
-        return quantised.write_twin(fixture(form), self.directory / f"twin-{form}")
+        return quantised.write_twin(self.model(form), self.directory / f"twin-{form}")
 
     def test_each_form_equals_its_twin(self):
-        for form in FORMS:
+        for form in FORMS + RARE_FORMS:
             with self.subTest(form=form):
-                self.expect(sluice("verify", fixture(form), self.twin(form)), 0)
+                self.expect(sluice("verify", self.model(form), self.twin(form)), 0)
 
     def test_a_synthesized_model_is_stored_as_its_config_says(self):
-        for model in [*(fixture(form) for form in FORMS), FIXTURES / MXFP4_MODEL]:
+        for model in [*(self.model(form) for form in FORMS + RARE_FORMS), FIXTURES / MXFP4_MODEL]:
             with self.subTest(model=model.name):
                 out = self.directory / f"synthetic-{model.name}"
                 self.expect(sluice("synthesize", model, out), 0)
-                twin = quantised.write_twin(out, self.directory / f"twin-{model.name}")
+                names = {name: tensor[:2] for name, tensor in quantised.stored(model).items() if not name.endswith(("input_scale", "input_global_scale"))}
+                found = {name: tensor[:2] for name, tensor in quantised.stored(out).items()}
+                if model.parent == self.directory:
+                    self.assertEqual(found, names)
+                twin = quantised.write_twin(out, self.directory / f"synthetic-twin-{model.name}")
                 self.expect(sluice("verify", out, twin), 0)
 
     def test_inspect_says_how_weights_are_stored(self):
@@ -50,6 +64,7 @@ class Quantised(JobTest):
                          {"tensors": 84, "elements": 294912})
         self.expect(sluice("inspect", fixture("int4")), 0, "int4", "groups of 16: 72 tensors", "221184 elements")
         self.expect(sluice("inspect", fixture("mxfp4")), 0, "mxfp4", "groups of 32: 48 tensors", "147456 elements")
+        self.expect(sluice("inspect", self.model("nvfp4")), 0, "nvfp4", "groups of 16: 72 tensors", "221184 elements")
 
     def test_check_names_what_is_left_out_and_counts_stored_bytes(self):
         job = self.write_job(job={"kind": "load"}, model={"path": fixture("fp8-tensor")})
@@ -67,7 +82,11 @@ class Quantised(JobTest):
             return metrics["train/loss"][0]
 
     def test_the_first_loss_is_the_twins(self):
-        self.assertEqual(self.first_loss("fp8.toml", fixture("fp8-blocks")), self.first_loss("twin.toml", self.twin("fp8-blocks")))
+        for form in ["fp8-blocks", "nvfp4", "nvfp4-modelopt"]:
+            with self.subTest(form=form):
+                losses = [self.first_loss(f"loss-{name}-{form}.toml", model)
+                          for name, model in [("stored", self.model(form)), ("twin", self.twin(form))]]
+                self.assertEqual(*losses)
 
     def content_of(self, model):
         return json.loads(sluice("verify", model, "--json").output)["content"]
@@ -105,10 +124,10 @@ class Quantised(JobTest):
             numpy.testing.assert_array_equal(written[name], values, name)
 
     def test_an_export_is_the_twin_without_quantization_config(self):
-        for form, ranks in [("fp8-tensor", 3), ("int4", 1), ("mxfp4", 2)]:
+        for form, ranks in [("fp8-tensor", 3), ("int4", 1), ("mxfp4", 2), ("nvfp4", 3)]:
             with self.subTest(form=form):
                 out = self.directory / f"out-{form}"
-                job = self.write_job(f"{form}.toml", job={"kind": "export"}, model={"path": fixture(form)},
+                job = self.write_job(f"{form}.toml", job={"kind": "export"}, model={"path": self.model(form)},
                                      export={"path": out, "max_shard_size": "200KiB"})
                 self.expect(mpirun(ranks, program.SLUICE, "run", job), 0)
                 self.expect(sluice("verify", out, self.twin(form)), 0)
@@ -119,8 +138,8 @@ class Quantised(JobTest):
 
     def spoiled(self, form, tensor, at, value):
         """A copy with other bytes at a place of a tensor."""
-        model = self.directory / tensor
-        shutil.copytree(fixture(form), model, copy_function=shutil.copyfile)
+        model = self.directory / f"spoiled-{tensor}"
+        shutil.copytree(self.model(form), model, copy_function=shutil.copyfile)
         for path in model.glob("*.safetensors"):
             raw = bytearray(path.read_bytes())
             header, data = checkpoint.split(bytes(raw))
@@ -143,6 +162,15 @@ class Quantised(JobTest):
     def test_the_exponent_that_is_no_number_is_found_at_its_first_weight(self):
         model = self.spoiled("mxfp4", WEIGHTS + "_scales", 3, b"\xff")  # of row 1, group 1 of 2
         self.expect(sluice("verify", model), 65, f"{WEIGHTS} (model-00001-of-00002.safetensors): 32, ", "[1, 32]")
+
+    def test_a_scale_of_a_whole_tensor_that_is_no_number_is_named(self):
+        for form, name in [("nvfp4", "_global_scale"), ("nvfp4-modelopt", "_scale_2")]:
+            model = self.spoiled(form, WEIGHTS + name, 0, b"\0\0\xc0\x7f")
+            self.expect(sluice("verify", model), 65, f"{WEIGHTS}{name} (model.safetensors) is nan", "positive number")
+
+    def test_an_nvfp4_scale_that_is_no_number_is_found_at_its_first_weight(self):
+        model = self.spoiled("nvfp4", WEIGHTS + "_scale", 4, b"\x7f")  # of row 1, group 0 of 4
+        self.expect(sluice("verify", model), 65, f"{WEIGHTS} (model.safetensors): 16, ", "[1, 0]")
 
     def test_a_shape_that_disagrees_is_named(self):
         model = self.spoiled("int4", WEIGHTS + "_shape", 4, b"\x41\0\0\0")

@@ -5,6 +5,7 @@
 import json
 import re
 import shutil
+import sys
 import unittest
 
 import checkpoint
@@ -14,14 +15,12 @@ import program
 from program import FIXTURES, JobTest, reference_job, sluice
 from suite import run_job
 
+sys.path.append(str(FIXTURES))
+import make_quantised  # noqa: E402
+
 FORMS = ["fp8-blocks", "fp8-rows", "fp8-tensor", "int4", "mxfp4"]
 GPT_OSS = "gpt_oss-tiny-mxfp4"
 LORA = {"rank": 4, "alpha": 8, "targets": ["all-linear"]}
-
-
-def base_of(form):
-    """The fixture whose model, and whose tokens, a form has."""
-    return ("gpt_oss-tiny-mxfp4", GPT_OSS) if form == GPT_OSS else (f"qwen3-moe-tiny-{form}", "qwen3-moe-tiny")
 
 
 def numbers(output):
@@ -32,9 +31,20 @@ def numbers(output):
 
 
 class StoredTest(JobTest):
+    def base_of(self, form):
+        """The model of a form, and the fixture whose tokens it takes."""
+        if form == GPT_OSS:
+            return FIXTURES / GPT_OSS, GPT_OSS
+        if form in make_quantised.FORMS:
+            return FIXTURES / f"qwen3-moe-tiny-{form}", "qwen3-moe-tiny"
+        model = self.directory / f"model-{form}"
+        if not model.exists():
+            make_quantised.write(form, make_quantised.SOURCE, model)
+        return model, "qwen3-moe-tiny"
+
     def train(self, form, ranks, frozen_format, status=0, *parts, **changes):
-        fixture, tokens = base_of(form)
-        model = {"path": FIXTURES / fixture, "dtype": "bfloat16", "frozen_format": frozen_format} | changes.pop("model", {})
+        source, tokens = self.base_of(form)
+        model = {"path": source, "dtype": "bfloat16", "frozen_format": frozen_format} | changes.pop("model", {})
         lora = changes.pop("lora", LORA)
         name = f"{form}-{ranks}-{frozen_format}-{len(list(self.directory.iterdir()))}.toml"
         job = self.write_job(name, **reference_job(tokens, model=model, lora=lora, train={"steps": 3} | changes.pop("train", {}),
@@ -59,7 +69,7 @@ class Training(StoredTest):
             self.assert_same(self.train(form, ranks, "dtype", **changes), self.train(form, ranks, "stored", **changes))
 
     def test_every_form_gives_the_bits_of_dtype_where_experts_are_owned(self):
-        for form in [*FORMS, GPT_OSS]:
+        for form in [*FORMS, "nvfp4", GPT_OSS]:
             self.compare(form, 3)
         self.compare("fp8-blocks", 1)
         self.compare("int4", 2)
@@ -79,9 +89,9 @@ class Training(StoredTest):
 
 class UsingTest(StoredTest):
     def of_kind(self, kind, form, frozen_format, ranks=3, **tables):
-        fixture, tokens = base_of(form)
+        model, tokens = self.base_of(form)
         job = self.write_job(f"{kind}-{len(list(self.directory.iterdir()))}.toml", job={"kind": kind}, train={"batch_sequences": 4},
-                             model={"path": FIXTURES / fixture, "frozen_format": frozen_format} | tables.pop("model", {}),
+                             model={"path": model, "frozen_format": frozen_format} | tables.pop("model", {}),
                              data={"tokens": FIXTURES / tokens / "reference.h5", "sequence_length": 48}, **tables)
         self.expect(run_job(ranks, job), 0)
         return self.output_of(job)
@@ -131,7 +141,7 @@ class Using(UsingTest):
     def test_plans_count_codes_and_scales(self):
         for form in ("fp8-tensor", "int4", GPT_OSS):
             with self.subTest(form=form):
-                model = FIXTURES / base_of(form)[0]
+                model = self.base_of(form)[0]
                 dtype, stored = (self.plan(model, "--ranks", 1, "--set", f"model.frozen_format={one}") for one in ("dtype", "stored"))
                 spared = dtype["ranks"][0]["weights_bytes"] - stored["ranks"][0]["weights_bytes"]
                 codes = sum(len(data) for path in model.glob("*.safetensors")
@@ -161,10 +171,10 @@ class Source(StoredTest):
 
     def memory_of(self, form, ranks, model={}):
         """A limit that just does with all experts in their files: of what it leaves a plan may fill nine tenths."""
-        fixture, tokens = base_of(form)
+        source, tokens = self.base_of(form)
         memory = {"offload": "source", "limit": "100MiB"}
         job = self.write_job(f"refused-{form}-{ranks}.toml", **self.FROM_FILES, memory=memory, **reference_job(
-            tokens, model={"path": FIXTURES / fixture, "dtype": "bfloat16", "frozen_format": "stored"} | model, lora=LORA))
+            tokens, model={"path": source, "dtype": "bfloat16", "frozen_format": "stored"} | model, lora=LORA))
         refused = run_job(ranks, job)
         self.expect(refused, 71)
         lacking = float(re.search(r"([0-9.]+) MB too little", refused.output)[1])
@@ -202,8 +212,8 @@ class Source(StoredTest):
 
     def job_on_a_copy(self, form, ranks, steps):
         """A job whose base may be spoiled, and the file with most of it."""
-        fixture, tokens = base_of(form)
-        model = shutil.copytree(FIXTURES / fixture, self.directory / "model")
+        source, tokens = self.base_of(form)
+        model = shutil.copytree(source, self.directory / "model")
         job = self.write_job("spoiled.toml", **self.FROM_FILES, memory=self.memory_of(form, ranks), **reference_job(
             tokens, model={"path": model, "dtype": "bfloat16", "frozen_format": "stored"}, lora=LORA, debug={"dump": ""}, train={"steps": steps}))
         return job, max(model.glob("*.safetensors"), key=lambda path: path.stat().st_size)
@@ -272,7 +282,7 @@ class Grid(UsingTest):
 
     def compare(self, form):
         twin = self.directory / "twin"
-        job = self.write_job("export.toml", job={"kind": "export"}, model={"path": FIXTURES / base_of(form)[0]}, export={"path": twin})
+        job = self.write_job("export.toml", job={"kind": "export"}, model={"path": self.base_of(form)[0]}, export={"path": twin})
         self.expect(run_job(3, job), 0)
         for ranks in (1, 2, 3):
             for experts in (0, 1):

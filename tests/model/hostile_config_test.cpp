@@ -130,10 +130,10 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
                  {"quantization_config: quant_method", "found \"gptq\"", "no quantization_config"});
   expect_refused(config_with({{"quantization_config", {{"load_in_8bit", true}}}}),
                  {"quantization_config: quant_method", "found nothing", "no quantization_config"});
-  for (const char* method : {"awq", "bitsandbytes", "gguf", "modelopt"})
-    expect_refused(
-        config_with({{"quantization_config", {{"quant_method", method}}}}),
-        {"quant_method", method, "'fp8', 'compressed-tensors', 'mxfp4'", "turn them back into bfloat16"});
+  for (const char* method : {"awq", "bitsandbytes", "gguf"})
+    expect_refused(config_with({{"quantization_config", {{"quant_method", method}}}}),
+                   {"quant_method", method, "'fp8', 'compressed-tensors', 'modelopt', 'mxfp4'",
+                    "turn them back into bfloat16"});
   expect_refused(with_raw("quantization_config", "{}"), {"quantization_config", "found nothing"});
   expect_refused(config_with({{"quantization_config", "fp8"}}), {"quantization_config", "found \"fp8\""});
   const auto compressed = [](const json& group, const char* format = "pack-quantized") {
@@ -155,11 +155,15 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
       {"weight_block_size", "[128]", "two integers"});
   expect_refused(compressed(with("symmetric", false)), {"group_0: weights: symmetric", "zero points"});
   expect_refused(compressed(with("actorder", "group")), {"actorder", "g_idx"});
-  expect_refused(compressed(with("num_bits", 8)), {"num_bits", "found 8", "bfloat16, FP8, INT4 or MXFP4"});
+  expect_refused(compressed(with("num_bits", 8)),
+                 {"num_bits", "found 8", "bfloat16, FP8, INT4, MXFP4 or NVFP4"});
   expect_refused(compressed({{"weights", int4}, {"input_activations", {{"num_bits", 8}, {"type", "int"}}}}),
                  {"input_activations: type", "int8 activations"});
-  expect_refused(compressed({{"weights", int4}}, "nvfp4-pack-quantized"),
-                 {"format", "nvfp4", "'pack-quantized' (INT4)"});
+  expect_refused(compressed({{"weights", int4}}, "marlin-24"),
+                 {"format", "marlin-24", "'pack-quantized' (INT4)", "nvfp4"});
+  expect_refused(
+      config_with({{"quantization_config", {{"quant_method", "modelopt"}, {"quant_algo", "W4A8_AWQ"}}}}),
+      {"quant_algo", "W4A8_AWQ", "'NVFP4' or 'FP8'"});
   json sparse = json::parse(compressed({{"weights", int4}}));
   sparse["quantization_config"]["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
   expect_refused(sparse.dump(),

@@ -7,7 +7,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -93,11 +95,57 @@ TEST_F(QuantisedTensors, blocks_and_scales_of_mxfp4_that_do_not_fit_are_named) {
               AllOf(HasSubstr("weights in MXFP4"), HasSubstr("hold none")));
 }
 
+/// 4-bit floating-point codes of [4, 96], two a byte, with scales and the scale of the tensor.
+std::vector<FileTensor> float4_rows(const char* codes, DType scales, const char* of_tensor, float number) {
+  const std::int64_t groups = scales == kCodes ? 6 : 3;
+  std::vector<FileTensor> tensors{{codes, {4, 48}, DType::kUInt8}, {"a.weight_scale", {4, groups}, scales}};
+  if (of_tensor != nullptr)
+    tensors.push_back(
+        {of_tensor, {1}, kScale, std::string(reinterpret_cast<const char*>(&number), sizeof(number))});
+  return tensors;
+}
+
+TEST_F(QuantisedTensors, rows_of_float4_are_mxfp4_or_nvfp4_by_the_type_of_their_scales) {
+  const auto form = [&](const std::vector<FileTensor>& tensors) {
+    const CheckpointIndex index = read(tensors);
+    EXPECT_EQ(index.entries.size(), 1U);
+    EXPECT_EQ(index.entries[0].name, "a.weight");
+    EXPECT_EQ(index.entries[0].shape, (std::vector<std::int64_t>{4, 96}));
+    return std::pair(index.form_of(index.entries[0]), index.encodings[0].tensor_scale);
+  };
+  EXPECT_EQ(form(float4_rows("a.weight_packed", DType::kUInt8, nullptr, 0)),
+            std::pair(std::string("mxfp4 in groups of 32"), TensorScale{}));
+  EXPECT_EQ(form(float4_rows("a.weight_packed", kCodes, "a.weight_global_scale", 768)),
+            std::pair(std::string("nvfp4 in groups of 16"), TensorScale{1, 768}));
+  EXPECT_EQ(form(float4_rows("a.weight", kCodes, "a.weight_scale_2", 0.25F)),
+            std::pair(std::string("nvfp4 in groups of 16"), TensorScale{0.25F, 1}));
+}
+
+TEST_F(QuantisedTensors, parts_of_nvfp4_that_are_missing_or_wrong_are_named) {
+  const auto rows = float4_rows("a.weight_packed", kCodes, "a.weight_global_scale", 768);
+  EXPECT_THAT(error({rows[0], rows[1]}),
+              AllOf(HasSubstr("65: "), HasSubstr("a.weight_packed (model.safetensors)"),
+                    HasSubstr("without a.weight_global_scale")));
+  EXPECT_THAT(error({rows[0], rows[2]}), HasSubstr("without a.weight_scale"));
+  EXPECT_THAT(error({rows[2]}),
+              HasSubstr("a.weight_global_scale (model.safetensors) has no quantised weights"));
+  EXPECT_THAT(error({rows[0], {"a.weight_scale", {4, 7}, kCodes}, rows[2]}),
+              HasSubstr("is [4, 7], expected"));
+  EXPECT_THAT(error({rows[0], {"a.weight_scale", {4, 6}, kScale}}), HasSubstr("is float32, expected uint8"));
+  EXPECT_THAT(error({rows[0], rows[1], {"a.weight_global_scale", {4}, kScale}}),
+              HasSubstr("float32 [4], expected one float32 number"));
+  for (const float number : {0.0F, -1.0F, std::numeric_limits<float>::infinity()})
+    EXPECT_THAT(error(float4_rows("a.weight", kCodes, "a.weight_scale_2", number)),
+                AllOf(HasSubstr("a.weight_scale_2 (model.safetensors)"), HasSubstr("positive number")));
+}
+
 TEST_F(QuantisedTensors, travel_to_other_ranks_unchanged) {
   const CheckpointIndex read_here =
       read({{"b.weight", {9, 7}, kCodes}, {"b.weight_scale", {9, 1}, DType::kBFloat16}});
   const CheckpointIndex index = CheckpointIndex::from_bytes(read_here.to_bytes());
   EXPECT_EQ(index.encodings, read_here.encodings);
+  const CheckpointIndex with_tensor_scale = read(float4_rows("a.weight", kCodes, "a.weight_scale_2", 0.1F));
+  EXPECT_EQ(CheckpointIndex::from_bytes(with_tensor_scale.to_bytes()).encodings, with_tensor_scale.encodings);
   EXPECT_EQ(index.entries[0].encoding, 0);
   EXPECT_EQ(index.stored_bytes(index.entries[0]), 9 * 7 + 9 * 2);
 }
@@ -194,21 +242,19 @@ TEST_F(QuantisedTensors, forms_that_are_not_read_are_named_with_what_to_use) {
     refused({{name, {4}, DType::kUInt8}}, "bitsandbytes");
   for (const char* name : {"a.bitmask", "a.compressed"})
     refused({{name, {4}, DType::kUInt8}}, "sparse weights");
-  for (const char* name : {"a.weight_scale_2", "a.weight_global_scale"})
-    refused({{name, {1}, kScale}}, "NVFP4");
   refused({{"a.weight", {4, 4}, DType::kFloat8E5M2}}, "float8_e5m2");
   refused({{"a.weight", {4, 4}, DType::kInt8}, {"a.weight_scale", {4, 1}, kScale}}, "int8");
-  refused({{"a.weight_packed", {4, 4}, DType::kUInt8}}, "NVFP4");
 }
 
 TEST_F(QuantisedTensors, scales_of_activations_and_caches_stay_apart) {
   const CheckpointIndex index = read({{"a.weight", {4, 4}, kCodes},
                                       {"a.weight_scale", {}, kScale},
                                       {"a.input_scale", {}, kScale},
+                                      {"a.input_global_scale", {1}, kScale},
                                       {"a.activation_scale", {}, kScale},
                                       {"a.k_scale", {}, kScale},
                                       {"a.v_scale", {}, kScale}});
-  ASSERT_EQ(index.entries.size(), 5U);
+  ASSERT_EQ(index.entries.size(), 6U);
   for (const CheckpointEntry& entry : index.entries)
     EXPECT_EQ(ignored_key(entry.name).has_value(), entry.name != "a.weight") << entry.name;
 }
