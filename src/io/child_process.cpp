@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -54,16 +55,43 @@ class SpawnSettings {
   posix_spawnattr_t attributes_{};
 };
 
-}  // namespace
-
-ChildProcess::ChildProcess(std::vector<std::string> words, const ChildStreams& streams, ProcessGroup group) {
+/// The words as the system takes them, which point into `words`.
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    fail(ExitCode::kTooLittle, "cannot make a pipe: {}", errno_text(errno));
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+std::string shell_word(std::string_view word) {
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return quoted + "'";
+}
+
+int become_program(std::vector<std::string> words) {
+  ::execvp(words.front().c_str(), pointers_to(words).data());
+  return errno;
+}
+
+int exit_status(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+ChildProcess::ChildProcess(std::vector<std::string> words, const ChildStreams& streams, ProcessGroup group) {
   const SpawnSettings settings(streams, group);
   pid_t started = -1;
-  const int error = ::posix_spawnp(&started, pointers.front(), settings.files(), settings.attributes(),
-                                   pointers.data(), environ);
+  const int error = ::posix_spawnp(&started, words.front().c_str(), settings.files(), settings.attributes(),
+                                   pointers_to(words).data(), environ);
   if (error != 0) fail(ExitCode::kTooLittle, "{} cannot be started: {}", words.front(), errno_text(error));
   process_ = started;
 }

@@ -112,11 +112,7 @@ bool is_from_outside(int signal_number) {
 }  // namespace
 
 void try_in_child(const std::string& file, const std::function<void()>& look, const TrialLimits& limits) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    fail(ExitCode::kTooLittle, "cannot examine {}: no pipe: {}", file, errno_text(errno));
-  const FileDescriptor from_child(ends[0]);
-  FileDescriptor to_parent(ends[1]);
+  auto [from_child, to_parent] = make_pipe();
   const std::int64_t address_space = address_space_bytes();
   const pid_t forked = ::fork();
   if (forked < 0) fail(ExitCode::kTooLittle, "cannot examine {}: no process: {}", file, errno_text(errno));

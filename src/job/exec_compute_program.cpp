@@ -1,18 +1,18 @@
 #include "job/exec_compute_program.hpp"
 
 #include "base/error.hpp"
+#include "io/child_process.hpp"
 #include "job/job.hpp"
 #include "job/prepare/process_limits.hpp"
 #include "job/threads.hpp"
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -62,14 +62,11 @@ void exec_compute_program(const JobConfig& config, const std::vector<std::string
   if (!program) return;
   std::vector<std::string> words{program->string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
   require_room_for_libraries(process_limits(), threads_per_rank(config.parallel.threads, usable_cores(),
                                                                 announced_local_ranks(), most_threads()));
   choose_how_threads_wait(config);
-  execv(program->c_str(), pointers.data());
-  fail(ExitCode::kInternal, "{}: could not be started: {}", program->string(), std::strerror(errno));
+  fail(ExitCode::kInternal, "{}: could not be started: {}", program->string(),
+       errno_text(become_program(std::move(words))));
 }
 
 }  // namespace sluice

@@ -19,10 +19,10 @@
 #include "train/guard/step_limit.hpp"
 
 #include <signal.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,26 +87,21 @@ void require_job_file(const fs::path& file) {
          file.string());
 }
 
-/// Passes signals on until the launcher has ended; returns its wait status.
-int wait_for_launcher(pid_t launcher, const sigset_t& signals) {
-  SignalRelay relay(launcher);
-  for (int status = 0;;) {
+/// Runs the ranks on this machine, and passes signals on until the launcher has ended.
+int run_by_launcher(const std::vector<std::string>& words) {
+  sigset_t signals = request_signals();
+  sigaddset(&signals, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  ChildProcess launcher = start_launcher(words);
+  SignalRelay relay(launcher.id());
+  for (;;) {
     int number = 0;
     if (::sigwait(&signals, &number) != 0) continue;
     if (number != SIGCHLD)
       relay.take(number);
-    else if (::waitpid(launcher, &status, WNOHANG) == launcher)
-      return status;
+    else if (const std::optional<int> status = launcher.wait_until(Deadline(0)))
+      return exit_status(*status);
   }
-}
-
-/// Runs the ranks on this machine.
-int run_by_launcher(std::vector<std::string> words) {
-  sigset_t signals = request_signals(), before;
-  sigaddset(&signals, SIGCHLD);
-  ::sigprocmask(SIG_BLOCK, &signals, &before);
-  const int status = wait_for_launcher(start_launcher(std::move(words), before), signals);
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /// The longest time after which a rank of the job finds that another one is lost.
@@ -203,8 +198,8 @@ int launch_command(LaunchArguments arguments) {
   const std::vector<std::string> command = rank_words(arguments);
   words.insert(words.end(), command.begin(), command.end());
   // The launcher takes this process's place, so that what is typed goes to rank 0.
-  if (is_chat) become_launcher(std::move(words));
-  return run_by_launcher(std::move(words));
+  if (is_chat) become_launcher(words);
+  return run_by_launcher(words);
 }
 
 /// What commands on hosts are started with: they are told the rest on stdin.

@@ -1,10 +1,10 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
-#include "base/text.hpp"
 #include "comm/outcome.hpp"
 #include "config/expand.hpp"
 #include "config/job_config.hpp"
 #include "config/toml_source.hpp"
+#include "io/child_process.hpp"
 #include "io/file.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/job_scripts.hpp"
@@ -15,7 +15,6 @@
 #include "job/target_place.hpp"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -41,17 +40,6 @@ struct SubmitArguments {
 namespace fs = std::filesystem;
 
 constexpr const char* kTaskVariable = "SLURM_ARRAY_TASK_ID";
-
-/// A word as a shell reads it.
-std::string shell_word(std::string_view word) {
-  std::string out = "'";
-  for (const char c : word)
-    if (c == '\'')
-      out += "'\\''";
-    else
-      out += c;
-  return out + "'";
-}
 
 std::string shell_words(const std::vector<std::string>& words) {
   std::vector<std::string> out;
@@ -121,12 +109,8 @@ std::string script_for(const SubmitArguments& arguments, const Places& places) {
                      {"job=", "job=(" + shell_words(job) + ")"}});
 }
 
-[[noreturn]] void become(std::vector<std::string> words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  ::execvp(pointers.front(), pointers.data());
-  const int error = errno;
+[[noreturn]] void become(const std::vector<std::string>& words) {
+  const int error = become_program(words);
   fail(ExitCode::kUsage, "{} could not be started: {}{}", words.front(), errno_text(error),
        error == ENOENT ? ". Is this a machine that submits to Slurm?" : "");
 }
@@ -221,7 +205,7 @@ int submit_command(const SubmitArguments& arguments) {
   make_directories(places.script.parent_path());
   write_text_file(places.script, script);
   if (array) ::unsetenv(kTaskVariable);
-  if (arguments.test_only || waits_for_end(arguments.sbatch_options)) become(std::move(words));
+  if (arguments.test_only || waits_for_end(arguments.sbatch_options)) become(words);
   return submit(words, runs);
 }
 

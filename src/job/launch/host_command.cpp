@@ -6,10 +6,8 @@
 #include "job/launch/host_network.hpp"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -22,18 +20,6 @@ namespace {
 constexpr const char* kAgentSetting = "plm_rsh_agent";
 constexpr int kNoProgram = 127;
 constexpr int kNotExecutable = 126;
-
-struct Pipe {
-  FileDescriptor reading{-1};
-  FileDescriptor writing{-1};
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    fail(ExitCode::kTooLittle, "cannot make a pipe: {}", errno_text(errno));
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
 
 std::string agent_setting(const std::vector<std::string>& options) {
   for (std::size_t i = 1; i + 1 < options.size(); ++i)
@@ -49,12 +35,6 @@ bool is_in_path(const std::string& program) {
   for (std::string folder; std::getline(folders, folder, ':');)
     if (::access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0) return true;
   return false;
-}
-
-std::string quoted_for_shell(const std::string& word) {
-  std::string quoted = "'";
-  for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return quoted + "'";
 }
 
 /// What can be read at once, up to 64 KiB. "" at the end, and where there is nothing; then `at_end` tells
@@ -90,7 +70,7 @@ HostCommand::HostCommand(std::string host, const std::vector<std::string>& agent
   std::vector<std::string> words{program_, command};
   if (!is_this_machine(host_)) {
     words = agent;
-    words.insert(words.end(), {host_, quoted_for_shell(program_) + " " + command});
+    words.insert(words.end(), {host_, shell_word(program_) + " " + command});
   }
   child_.emplace(words, ChildStreams{input.reading.get(), output.writing.get(), errors.writing.get()},
                  ProcessGroup::kOwn);
@@ -125,7 +105,7 @@ Outcome HostCommand::why_not_done() {
       "firewall, or leave it out, as --min-ranks allows each start to do",
       host_);
   if (!status) return {ExitCode::kInternal, fmt::format("{} does not answer{}. {}", host_, said, expected)};
-  const int code = WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
+  const int code = exit_status(*status);
   if (code == kNoProgram || code == kNotExecutable)
     return {ExitCode::kBadConfig,
             fmt::format(

@@ -42,20 +42,19 @@ constexpr double kNoRankSeconds = 10;
 /// mpirun with its stderr, until its end.
 class LaunchedJob {
  public:
-  LaunchedJob(const HostsLaunch& launch, int ranks, std::vector<std::string> words, Monitors& monitors)
+  LaunchedJob(const HostsLaunch& launch, int ranks, const std::vector<std::string>& words, Monitors& monitors)
       : launch_(launch), ranks_(ranks), monitors_(monitors) {
     sigset_t signals = request_signals();
     ::sigaddset(&signals, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &signals, &mask_before_);
     signals_ = FileDescriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-    std::array<int, 2> pipe{};
-    if (signals_.get() < 0 || ::pipe2(pipe.data(), O_CLOEXEC) != 0)
+    if (signals_.get() < 0)
       fail(ExitCode::kTooLittle, "cannot start {}: {}", words.front(), errno_text(errno));
-    errors_ = FileDescriptor(pipe[0]);
-    const FileDescriptor writing(pipe[1]);
-    ::fcntl(errors_.get(), F_SETFL, O_NONBLOCK);
-    launcher_ = start_launcher(std::move(words), mask_before_, writing.get());
-    relay_.emplace(launcher_);
+    Pipe errors = make_pipe();
+    ::fcntl(errors.reading.get(), F_SETFL, O_NONBLOCK);
+    launcher_.emplace(start_launcher(words, errors.writing.get()));
+    relay_.emplace(launcher_->id());
+    errors_ = std::move(errors.reading);
   }
 
   /// Gives signals their earlier effect back.
@@ -66,7 +65,7 @@ class LaunchedJob {
   LaunchEnd run() {
     while (!status_) {
       look();
-      if (must_end()) ::kill(launcher_, SIGKILL);
+      if (must_end()) ::kill(launcher_->id(), SIGKILL);
     }
     // Asked before the others are ended too.
     const std::vector<LostHost> lost = monitors_.lost(output_.hosts());
@@ -113,8 +112,7 @@ class LaunchedJob {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == sizeof info)
       if (info.ssi_signo != SIGCHLD) relay_->take(static_cast<int>(info.ssi_signo));
-    int status = 0;
-    if (::waitpid(launcher_, &status, WNOHANG) == launcher_) status_ = status;
+    status_ = launcher_->wait_until(Deadline(0));
   }
 
   /// Whether mpirun, which waits for minutes for the daemon of a host that is out of reach, has had its time.
@@ -133,7 +131,7 @@ class LaunchedJob {
   }
 
   LaunchEnd explain(const std::vector<LostHost>& lost) {
-    const int status = WIFSIGNALED(*status_) ? 128 + WTERMSIG(*status_) : WEXITSTATUS(*status_);
+    const int status = exit_status(*status_);
     const bool was_asked = relay_->has_request();
     const bool has_done_its_work = status == 0 || status == static_cast<int>(ExitCode::kResumable);
     JobEnd end{ranks_, output_.endings(), output_.hosts(), {}, launch_.run, output_.saved_step()};
@@ -162,7 +160,7 @@ class LaunchedJob {
   sigset_t mask_before_{};
   FileDescriptor signals_{-1};
   FileDescriptor errors_{-1};
-  pid_t launcher_ = -1;
+  std::optional<ChildProcess> launcher_;
   std::optional<SignalRelay> relay_;
   LauncherOutput output_;
   std::optional<int> status_;
@@ -211,7 +209,7 @@ LaunchEnd run_on_hosts(const HostsLaunch& launch) {
   const int ranks = std::min(launch.ranks, total_slots(monitors.hosts()));
   std::vector<std::string> words = launcher_words(launch, ranks, monitors, id);
   words.insert(words.end(), launch.command.begin(), launch.command.end());
-  return LaunchedJob(launch, ranks, std::move(words), monitors).run();
+  return LaunchedJob(launch, ranks, words, monitors).run();
 }
 
 }  // namespace sluice

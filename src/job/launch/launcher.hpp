@@ -2,10 +2,11 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "io/child_process.hpp"
 #include "job/launch/host_list.hpp"
 
-#include <signal.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -18,12 +19,11 @@ namespace sluice {
                                                     const std::vector<std::string>& options);
 
 /// Starts it in a process group of its own, which no Ctrl-C of the terminal reaches, and so without its
-/// input; with that mask of signals, and stderr into `errors` if that is no negative number. Error(kUsage) if
-/// there is no such program.
-[[nodiscard]] pid_t start_launcher(std::vector<std::string> words, const sigset_t& mask, int errors = -1);
+/// input; its stderr goes into `errors`. Error(kUsage) if there is no such program.
+[[nodiscard]] ChildProcess start_launcher(const std::vector<std::string>& words, int errors = STDERR_FILENO);
 
 /// Makes this process the launcher. Error(kUsage) if there is no such program.
-[[noreturn]] void become_launcher(std::vector<std::string> words);
+[[noreturn]] void become_launcher(const std::vector<std::string>& words);
 
 /// Passes signals on to a launcher: the first one as SIGUSR1, which mpirun hands to every rank, where its own
 /// SIGINT would kill them within two seconds.

@@ -4,11 +4,8 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "io/child_process.hpp"
-#include "io/file.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,19 +37,16 @@ bool read_all(int pipe, const Deadline& deadline, std::string& output) {
 
 std::optional<ProgramResult> run_program(std::vector<std::string> words, double limit_seconds) try {
   const Deadline deadline(limit_seconds);
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
-  const FileDescriptor reading(ends[0]);
-  FileDescriptor writing(ends[1]);
+  auto [reading, writing] = make_pipe();
   ChildProcess program(std::move(words), {.output = writing.get(), .error = writing.get()});
   writing = FileDescriptor(-1);
   ProgramResult result;
   if (!read_all(reading.get(), deadline, result.output)) return std::nullopt;
   const std::optional<int> status = program.wait_until(deadline);
   if (!status) return std::nullopt;
-  result.status = WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
+  result.status = exit_status(*status);
   return result;
-} catch (const Error&) {  // it could not be started
+} catch (const Error&) {  // it could not be started, or there was no pipe
   return std::nullopt;
 }
 
