@@ -2,7 +2,6 @@
 
 #include "adapter/merge.hpp"
 #include "base/bytes.hpp"
-#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
@@ -169,15 +168,6 @@ Written plan_of_job(JobContext& context, DType shards) {
   return {make_plan(context.blueprint, context.plan, content_of_job(context.blueprint, nullptr)), {}, {}};
 }
 
-void require_space(const fs::path& target, std::int64_t bytes) {
-  const fs::path place = existing_part(target);
-  std::error_code error;
-  const fs::space_info space = fs::space(place, error);
-  if (error || space.available >= static_cast<std::uintmax_t>(bytes)) return;
-  fail(ExitCode::kIo, "export.path: {} would hold {}, and the file system of {} has {} free", target.string(),
-       format_bytes(bytes), place.string(), format_bytes(static_cast<std::int64_t>(space.available)));
-}
-
 void print_export(const ExportPlan& plan, const ExportReport& report) {
   std::vector<std::vector<std::string>> rows{{"export", "written", "copied", "staging", "peak growth"}};
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
@@ -230,7 +220,8 @@ ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards) {
   const ExportSize size =
       exports_adapter(blueprint) ? size_of_adapter(blueprint) : size_of_model(blueprint, shards);
   require_creatable("export.path", config.export_.path);
-  require_space(config.export_.path, size.bytes);
+  require_room("export.path", "the export takes", config.export_.path, size.bytes,
+               "Choose another place, or make room there");
   return size;
 }
 
@@ -248,17 +239,14 @@ void export_weights(JobContext& context, const ShardValues& values) {
   context.directory.set_status("exporting");
   const Written written = plan_of_job(context, values.dtype());
 
-  ProgressLine progress("export", console::is_terminal());
-  const Stopwatch watch;
+  ProgressLine progress("export");
   ExportOptions options;
   options.source = config.model.path;
   options.companions = written.companions;
   options.storage = written.storage;
   options.staging_bytes = config.load.chunk_bytes;
   options.keep_cached = config.load.page_cache == CachePolicy::kKeep;
-  options.progress = [&](std::int64_t done, std::int64_t total) {
-    console::raw(progress.update(done, total, watch.seconds()));
-  };
+  options.progress = std::ref(progress);
   const ExportReport report =
       export_checkpoint(context.comm, written.plan, values, config.export_.path, options);
   if (context.is_root()) print_export(written.plan, report);

@@ -1,6 +1,7 @@
 #include "job/progress_line.hpp"
 
 #include "base/bytes.hpp"
+#include "job/console.hpp"
 
 #include <fmt/format.h>
 
@@ -17,9 +18,17 @@ std::string duration_text(double seconds) {
 
 }  // namespace
 
+LineStyle line_style_of_console() {
+  return console::is_terminal() ? LineStyle::kRedrawn : LineStyle::kAppended;
+}
+
+void ProgressLine::operator()(std::int64_t done_bytes, std::int64_t total_bytes) {
+  console::raw(update(done_bytes, total_bytes, watch_.seconds()));
+}
+
 std::string ProgressLine::update(std::int64_t done_bytes, std::int64_t total_bytes, double seconds) {
   const bool finished = done_bytes >= total_bytes;
-  const double interval = terminal_ ? 0.2 : 10;
+  const double interval = style_ == LineStyle::kRedrawn ? 0.2 : 10;
   if (!finished && seconds - last_ < interval) return "";
   last_ = seconds;
 
@@ -30,7 +39,7 @@ std::string ProgressLine::update(std::int64_t done_bytes, std::int64_t total_byt
     text += fmt::format("  {:.1f} s", seconds);
   else if (done_bytes > 0)
     text += "  " + duration_text(static_cast<double>(total_bytes - done_bytes) / speed) + " left";
-  if (!terminal_) return text + '\n';
+  if (style_ == LineStyle::kAppended) return text + '\n';
   return "\r\x1b[K" + text + (finished ? "\n" : "");
 }
 

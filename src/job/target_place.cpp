@@ -1,5 +1,6 @@
 #include "job/target_place.hpp"
 
+#include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "comm/run_together.hpp"
 #include "io/file.hpp"
@@ -38,6 +39,16 @@ void require_creatable(std::string_view key, const fs::path& target) {
   if (::access(place.c_str(), W_OK | X_OK) != 0)
     fail(ExitCode::kIo, "{}: {} cannot be created in {}: {}", key, target.string(), place.string(),
          errno_text(errno));
+}
+
+void require_room(std::string_view key, std::string_view what, const fs::path& directory, std::int64_t bytes,
+                  std::string_view advice) {
+  std::error_code error;
+  const fs::space_info space = fs::space(existing_part(directory), error);
+  if (error) fail(ExitCode::kIo, "{}: cannot look at {}: {}", key, directory.string(), error.message());
+  if (space.available >= static_cast<std::uintmax_t>(bytes)) return;
+  fail(ExitCode::kIo, "{}: {} {} in {}, whose file system has {} free. {}", key, what, format_bytes(bytes),
+       directory.string(), format_bytes(static_cast<std::int64_t>(space.available)), advice);
 }
 
 void try_to_create_beside(std::string_view key, const fs::path& target) {

@@ -3,6 +3,7 @@
 
 #include "comm/communicator.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
@@ -17,6 +18,11 @@ void make_directories(const std::filesystem::path& directory);
 /// Changes nothing on disk: Error(kIo), naming `key` of the job file, if `target` cannot be created in
 /// existing_part() of its parent, judged by its type and permissions.
 void require_creatable(std::string_view key, const std::filesystem::path& target);
+
+/// Error(kIo), naming `key`, if the file system of `directory`, or of its nearest ancestor that is there, has not
+/// so many bytes free. The message says `what`, "the export takes", before the bytes, and ends with `advice`.
+void require_room(std::string_view key, std::string_view what, const std::filesystem::path& directory,
+                  std::int64_t bytes, std::string_view advice);
 
 /// Creates a file beside `target`, whose directory is there, and removes it again. Error(kIo), naming `key`,
 /// if the system refuses.

@@ -2,7 +2,6 @@
 
 #include "adapter/adapter_load.hpp"
 #include "base/bytes.hpp"
-#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "comm/run_together.hpp"
 #include "job/console.hpp"
@@ -17,6 +16,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -102,8 +102,7 @@ void print_verification(const VerifyReport& report) {
 /// Collective. Runs a load with its progress, and a verification if the job wants one.
 LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena* arena) {
   const JobConfig& config = context.config();
-  ProgressLine loading("load", console::is_terminal()), verifying("verify", console::is_terminal());
-  Stopwatch verification;
+  ProgressLine loading("load"), verifying("verify");
   CheckpointLoadOptions options;
   options.load = load_options(config);
   options.load.baseline = context.baseline;
@@ -112,13 +111,10 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
   };
   options.loaded = [&](const LoadReport& report) {
     if (context.is_root()) print_load(report, shares_memory(config, context.device));
-    verification.restart();
+    verifying.restart();
   };
   if (config.load.verify) options.verify.emplace();
-  if (config.load.verify && context.is_root())
-    options.verify->progress = [&](std::int64_t done, std::int64_t total) {
-      console::raw(verifying.update(done, total, verification.seconds()));
-    };
+  if (config.load.verify && context.is_root()) options.verify->progress = std::ref(verifying);
   CheckpointLoadReport report = load_checkpoint(context.comm, planned, config.model.path, arena, options);
   if (report.verify && context.is_root()) print_verification(*report.verify);
   return std::move(report.load);
@@ -253,16 +249,8 @@ void begin_with_memory(JobContext& context) {
 }  // namespace
 
 void require_offload_room(const JobConfig& config, std::int64_t bytes) {
-  const fs::path directory = offload_directory(config);
-  std::error_code error;
-  const fs::space_info space = fs::space(existing_part(directory), error);
-  if (error)
-    fail(ExitCode::kIo, "memory.offload_path: cannot look at {}: {}", directory.string(), error.message());
-  if (space.available < static_cast<std::uintmax_t>(bytes))
-    fail(ExitCode::kIo,
-         "memory.offload_path: the ranks on this machine need {} in {}, which has {} left. Choose another "
-         "disk, or let a larger memory.limit keep more in memory",
-         format_bytes(bytes), directory.string(), format_bytes(static_cast<std::int64_t>(space.available)));
+  require_room("memory.offload_path", "the ranks on this machine need", offload_directory(config), bytes,
+               "Choose another disk, or let a larger memory.limit keep more in memory");
 }
 
 Weights make_empty_weights(JobContext& context) {

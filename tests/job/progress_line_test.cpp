@@ -6,7 +6,7 @@ namespace sluice {
 namespace {
 
 TEST(ProgressLine, redraws_a_terminal_five_times_a_second) {
-  ProgressLine line("load", true);
+  ProgressLine line("load", LineStyle::kRedrawn);
   EXPECT_EQ(line.update(1'000'000'000, 61'000'000'000, 0.1), "");
   EXPECT_EQ(line.update(1'000'000'000, 61'000'000'000, 0.5),
             "\r\x1b[Kload  1.00 GB of 61.00 GB  2.00 GB/s  30 s left");
@@ -16,7 +16,7 @@ TEST(ProgressLine, redraws_a_terminal_five_times_a_second) {
 }
 
 TEST(ProgressLine, writes_a_line_every_ten_seconds_elsewhere) {
-  ProgressLine line("load", false);
+  ProgressLine line("load", LineStyle::kAppended);
   EXPECT_EQ(line.update(1, 61, 9.9), "");
   EXPECT_EQ(line.update(1'000'000'000, 61'000'000'000, 10),
             "load  1.00 GB of 61.00 GB  0.10 GB/s  10 min 0 s left\n");
@@ -26,7 +26,7 @@ TEST(ProgressLine, writes_a_line_every_ten_seconds_elsewhere) {
 }
 
 TEST(ProgressLine, knows_no_rest_before_the_first_byte) {
-  ProgressLine line("load", false);
+  ProgressLine line("load", LineStyle::kAppended);
   EXPECT_EQ(line.update(0, 61, 10), "load  0 B of 61 B  0.00 GB/s\n");
 }
 

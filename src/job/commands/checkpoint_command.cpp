@@ -92,18 +92,6 @@ MatchedCheckpoint weights_of(const Blueprint& blueprint) {
   return out;
 }
 
-/// Shows how far an export is.
-class ExportProgress {
- public:
-  void operator()(std::int64_t done, std::int64_t total) {
-    console::raw(line_.update(done, total, watch_.seconds()));
-  }
-
- private:
-  ProgressLine line_{"export", console::is_terminal()};
-  Stopwatch watch_;
-};
-
 /// Needs the step alone: what the model is like stands in its own config.json.
 void export_adapters(const FoundStep& found, const fs::path& output) {
   ModelDescription model = describe_model(found.path, dtype_of(found.step));
@@ -138,7 +126,7 @@ void export_merged(const FoundStep& found, const fs::path& output) {
   const fs::path original = is_saved_step(model) ? read_saved_step(model).path("model.path") : model;
   const ExportPlan plan(content_of_step(blueprint, original, blueprint.config.model.dtype), shards,
                         blueprint.config.export_.max_shard_bytes, {0});
-  ExportProgress progress;
+  ProgressLine progress("export");
   const Companions companions = companion_files(model);
   export_merged_step({found.step, found.path, blueprint.model.manifest, plan, original, companions.files,
                       std::ref(progress)},
@@ -152,7 +140,7 @@ void export_weights_of(const FoundStep& found, const fs::path& output) {
   const fs::path original = found.step.path("model.path");
   const ExportContent content = content_of_step(blueprint, original, blueprint.config.model.dtype);
   const ExportPlan plan(content, shards, blueprint.config.export_.max_shard_bytes, {0});
-  ExportProgress progress;
+  ProgressLine progress("export");
   const Companions companions = companion_files(found.path);
   export_step({found.step, found.path, blueprint.model.manifest, plan, original, companions.files,
                std::ref(progress)},

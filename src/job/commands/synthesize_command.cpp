@@ -1,5 +1,4 @@
 #include "base/bytes.hpp"
-#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "export/synthesize.hpp"
 #include "job/commands/commands.hpp"
@@ -9,6 +8,7 @@
 #include "model/quantization_config.hpp"
 #include "weights/companion_files.hpp"
 
+#include <functional>
 #include <limits>
 
 namespace sluice {
@@ -26,8 +26,7 @@ int synthesize_command(const SynthesizeArguments& arguments) {
     fail(ExitCode::kUsage, "synthesize: the name of the directory to create is empty");
   const ModelDescription model = describe_published_model(arguments.config_directory);
   const KeyMap keys(model.manifest);
-  const Stopwatch watch;
-  ProgressLine progress("write", console::is_terminal());
+  ProgressLine progress("write");
   SynthesizeOptions options;
   options.standard_deviation = static_cast<float>(model.config.initializer_range);
   options.seed = arguments.seed;
@@ -36,9 +35,7 @@ int synthesize_command(const SynthesizeArguments& arguments) {
   const Companions companions = companion_files(arguments.config_directory);
   log_left_behind(companions, arguments.config_directory);
   options.companions = companions.files;
-  options.progress = [&](std::int64_t done, std::int64_t total) {
-    console::raw(progress.update(done, total, watch.seconds()));
-  };
+  options.progress = std::ref(progress);
   const SynthesizeReport report = synthesize_checkpoint(keys, arguments.output, options);
   console::line("{}: {} tensors, {} in {} file{}", arguments.output.string(), report.tensors,
                 format_bytes(report.bytes), report.files, report.files == 1 ? "" : "s");

@@ -9,6 +9,8 @@
 #include "job/signal_watch.hpp"
 #include "job/threads.hpp"
 
+#include <functional>
+
 namespace sluice {
 namespace {
 
@@ -61,10 +63,8 @@ int tokenize_command(corpus::TokenizeOptions options) {
   SignalWatch::StopRequest stop(watch);
   options.stops = [&] { return stop.number() != 0; };
   const Stopwatch clock;
-  ProgressLine progress("tokenize", console::is_terminal());
-  options.progress = [&](std::int64_t done, std::int64_t total) {
-    console::raw(progress.update(done, total, clock.seconds()));
-  };
+  ProgressLine progress("tokenize");
+  options.progress = std::ref(progress);
   const corpus::TokenizeReport report = corpus::tokenize(options);
   if (report.is_stopped) {
     console::report(

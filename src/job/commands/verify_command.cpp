@@ -1,5 +1,4 @@
 #include "base/bytes.hpp"
-#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "job/commands/commands.hpp"
@@ -65,10 +64,9 @@ const ParameterManifest* manifest_of(const Verified& v, const Verified* other) {
 
 /// `other` is what it is compared with, or null; `quiet` when stdout is for JSON alone.
 void verify(Verified& v, const Verified* other, bool quiet) {
-  const Stopwatch watch;
-  ProgressLine progress("read", console::is_terminal());
+  ProgressLine progress("read");
   v.content = read_content(v.index, v.directory, manifest_of(v, other), [&](std::int64_t done) {
-    if (!quiet) console::raw(progress.update(done, v.bytes, watch.seconds()));
+    if (!quiet) progress(done, v.bytes);
   });
   for (const PublishedDigest& tensor : v.content.tensors) v.non_finite += tensor.non_finite;
 }

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <system_error>
 #include <vector>
 
 namespace sluice {
@@ -53,15 +52,12 @@ void require_room_for_steps(const JobConfig& config, std::int64_t step_bytes) {
   const std::int64_t keep = config.checkpoint.keep;
   const std::int64_t there = std::min(static_cast<std::int64_t>(list_steps(directory).size()), keep);
   const std::int64_t bytes = (keep + 1 - there) * step_bytes;
-  std::error_code error;
-  const fs::space_info space = fs::space(existing_part(directory), error);
-  if (error || space.available >= static_cast<std::uintmax_t>(bytes)) return;
-  fail(ExitCode::kIo,
-       "checkpoint.path: {} saved steps and one in the making take {} more in {}, and the file system has {} "
-       "free. Choose another checkpoint.path or a smaller checkpoint.keep; every_minutes = 0 and every_steps "
-       "= 0 save none",
-       keep, format_bytes(bytes), directory.string(),
-       format_bytes(static_cast<std::int64_t>(space.available)));
+  require_room(
+      "checkpoint.path",
+      fmt::format("{} saved steps and one in the making need, beside those that are there,", keep), directory,
+      bytes,
+      "Choose another checkpoint.path or a smaller checkpoint.keep; every_minutes = 0 and every_steps "
+      "= 0 save none");
 }
 
 std::string save_text(const JobConfig& config, std::int64_t step_bytes) {

@@ -42,14 +42,14 @@ void make_tokens(const fs::path& text, const fs::path& target, const JobContext&
   fs::create_directories(target.parent_path());
   remove_leftovers(target.parent_path());
   const Stopwatch clock;
-  ProgressLine progress("tokenize", console::is_terminal());
+  ProgressLine progress("tokenize");
   corpus::TokenizeOptions options;
   options.model = context.config().model.path;
   options.sources = {text};
   options.output = target;
   options.threads = usable_cores();
   options.progress = [&](std::int64_t done, std::int64_t total) {
-    console::raw(progress.update(done, total, clock.seconds()));
+    progress(done, total);
     tell();
   };
   const corpus::TokenizeReport report = corpus::tokenize(options);
