@@ -12,7 +12,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <utility>
 
 namespace sluice {
 namespace {

@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cstdint>
 #include <fstream>
 #include <set>
 #include <string>

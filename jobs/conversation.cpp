@@ -3,7 +3,7 @@
 #include "chat_history.hpp"
 #include "comm/run_together.hpp"
 #include "job/console.hpp"
-#include "terminal_lines.hpp"
+#include "job/input_lines.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -20,16 +20,15 @@ using Json = nlohmann::json;
 
 /// Waits for what the user says. Each of its waits is short, so that ranks without a terminal meet it within
 /// their deadline. Its tokens; nothing when there will be no more.
-std::optional<std::vector<std::int64_t>> wait_for_user(JobContext& context, TerminalLines& lines,
+std::optional<std::vector<std::int64_t>> wait_for_user(JobContext& context, InputLines& lines,
                                                        std::optional<ChatHistory>& conversation) {
   for (;;) {
     context.comm.set_deadline("step", context.config().deadline.step_seconds);
     const std::string text = share_from_root(context.comm, [&]() -> std::string {
       std::string line;
-      const TerminalLines::Found found = lines.next(line);
-      if (found == TerminalLines::Found::kEnd) return "end";
-      return found == TerminalLines::Found::kNothing || line.empty() ? ""
-                                                                     : Json(conversation->say(line)).dump();
+      const InputLines::Found found = lines.next(line);
+      if (found == InputLines::Found::kEnd) return "end";
+      return found == InputLines::Found::kNothing || line.empty() ? "" : Json(conversation->say(line)).dump();
     });
     if (text == "end") return std::nullopt;
     if (!text.empty() && text != "[]") return Json::parse(text).get<std::vector<std::int64_t>>();
@@ -47,7 +46,7 @@ void converse(JobContext& context, CachedForward& forward, GenerationOptions opt
   const GenerateRequest& request = *context.request;
   std::optional<ChatHistory> conversation;
   run_on_root(context.comm, [&] { conversation.emplace(context, forward.positions()); });
-  TerminalLines lines;
+  InputLines lines;
   for (std::int64_t turn = 0;; ++turn) {
     show_that_it_is_the_users_turn(context);
     const auto tokens = wait_for_user(context, lines, conversation);

@@ -1,6 +1,5 @@
 #include "generation.hpp"
 
-#include "base/error.hpp"
 #include "comm/run_together.hpp"
 #include "job/answers/job_prompts.hpp"
 #include "job/answers/prompts.hpp"

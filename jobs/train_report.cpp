@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
 #include <utility>
 
 namespace sluice {
@@ -39,7 +38,7 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
       planned_bytes_(training_bytes(planned_)),
       growth_(context.baseline),
       metrics_(context, load,
-               {.steps = context.config().train.steps,
+               {.expected_rows = context.config().train.steps,
                 .held_out_files = held_out_files,
                 .sources = sources,
                 .samples = samples}) {

@@ -8,9 +8,7 @@
 #include "job/prepare/trained_parameters.hpp"
 #include "model/agreed_settings.hpp"
 
-#include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <system_error>
 #include <utility>

@@ -5,6 +5,7 @@
 #include "train/phase_timer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -24,19 +25,13 @@ LoadTable load_table(const LoadReport& report) {
 }  // namespace
 
 std::optional<MetricsWriter> open_metrics(JobContext& context, const std::optional<LoadReport>& load,
-                                          ExpectedRows expected) {
+                                          MetricsHeader header) {
   if (!context.is_root()) return std::nullopt;
   const ModelDescription& model = context.blueprint.model;
-  MetricsHeader header;
   header.job_toml = to_toml(context.config());
   header.structure_hash = model.manifest.structure_hash().hex();
   header.world_size = context.comm.size();
   header.has_gpus = context.device.kind == DeviceKind::kCuda;
-  header.expected_rows = expected.steps;
-  header.documents = expected.documents;
-  header.held_out_files = expected.held_out_files;
-  header.sources = expected.sources;
-  header.samples = expected.samples;
   header.sample_tokens = context.config().generate.max_tokens;
   header.phases.assign(kPhaseNames.begin(), kPhaseNames.end());
   header.moe_layers = model.config.moe_layer_count();
@@ -47,8 +42,8 @@ std::optional<MetricsWriter> open_metrics(JobContext& context, const std::option
   return writer;
 }
 
-RunMetrics::RunMetrics(JobContext& context, const std::optional<LoadReport>& load, ExpectedRows expected)
-    : writer_(open_metrics(context, load, expected)),
+RunMetrics::RunMetrics(JobContext& context, const std::optional<LoadReport>& load, MetricsHeader header)
+    : writer_(open_metrics(context, load, std::move(header))),
       name_(context.directory.file(context.config().metrics.file).string()) {}
 
 /// Whether the system accepted the write. Warns only when that differs from the attempt before.

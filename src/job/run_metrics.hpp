@@ -14,26 +14,18 @@
 
 namespace sluice {
 
-/// Rows that a job will add at most.
-struct ExpectedRows {
-  std::int64_t steps = 0;
-  std::int64_t documents = 0;
-  std::int64_t held_out_files = 0;
-  std::int64_t sources = 0;  ///< token files that are trained on
-  std::int64_t samples = 0;
-};
-
-/// Creates the metrics file on rank 0 and fills /load if there is a report; nothing on other ranks.
+/// Creates the metrics file on rank 0 and fills /load if there is a report; nothing on other ranks. `header`
+/// tells what the job will add at most; the rest of it is filled here.
 [[nodiscard]] std::optional<MetricsWriter> open_metrics(JobContext& context,
                                                         const std::optional<LoadReport>& load,
-                                                        ExpectedRows expected = {});
+                                                        MetricsHeader header = {});
 
 /// The metrics file of a job that computes. A disk that is full or fails costs rows, not the run: a warning
 /// says so once, every later row is tried all the same, and a warning says when one is taken again.
 class RunMetrics {
  public:
   /// Opens the metrics file as open_metrics() does, and fails where it does: nothing has been computed yet.
-  RunMetrics(JobContext& context, const std::optional<LoadReport>& load, ExpectedRows expected);
+  RunMetrics(JobContext& context, const std::optional<LoadReport>& load, MetricsHeader header);
 
   /// Whether this rank writes; the others call nothing below.
   [[nodiscard]] explicit operator bool() const { return writer_.has_value(); }

@@ -15,13 +15,13 @@ namespace sluice {
 
 /// Facts that are known before the first step.
 struct MetricsHeader {
-  std::string job_toml;        ///< the resolved job
-  std::string structure_hash;  ///< structure hash of the model's manifest
+  std::string job_toml{};        ///< the resolved job
+  std::string structure_hash{};  ///< structure hash of the model's manifest
   int world_size = 1;
-  bool has_gpus = false;            ///< false: no /memory/device_peak_bytes
-  std::int64_t expected_rows = 0;   ///< steps that will be appended, at most; sizes the HDF5 chunks
-  std::vector<std::string> phases;  ///< names below /train/phase_seconds
-  std::int64_t moe_layers = 0;      ///< 0: no /moe
+  bool has_gpus = false;              ///< false: no /memory/device_peak_bytes
+  std::int64_t expected_rows = 0;     ///< steps that will be appended, at most; sizes the HDF5 chunks
+  std::vector<std::string> phases{};  ///< names below /train/phase_seconds
+  std::int64_t moe_layers = 0;        ///< 0: no /moe
   std::int64_t experts = 0;
   std::int64_t documents = 0;       ///< documents that will be evaluated; 0: no /evaluate
   std::int64_t held_out_files = 0;  ///< evaluated while training; 0: no /train/held_out_loss

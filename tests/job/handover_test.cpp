@@ -96,7 +96,7 @@ TEST(JobInputs, are_of_a_saved_step_its_manifest_and_companions_and_say_where_it
 TEST(HandedFile, travels_with_what_tells_whether_another_is_the_same) {
   const test::TemporaryDirectory directory;
   const HandedFile file = HandedFile::describe(directory.write("a", "content"));
-  const HandedFile arrived = HandedFile::from_json(file.to_json());
+  const HandedFile arrived = nlohmann::json(file).get<HandedFile>();
   EXPECT_EQ(arrived.path, file.path);
   EXPECT_FALSE(arrived.stays);
   EXPECT_EQ(arrived.changed, file.changed);

@@ -1,5 +1,5 @@
 #include "base/error.hpp"
-#include "job/commands/requeue_command.hpp"
+#include "job/commands/commands.hpp"
 #include "job/slurm/job_name.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
@@ -46,9 +46,11 @@ class RequeueTest : public testing::Test {
     for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
   }
   int requeue() const {
-    RequeueArguments arguments;
-    arguments.job.file = job_;
-    return requeue_command(arguments);
+    CLI::App app;
+    CommandLine line{.app = app};
+    add_requeue(line);
+    app.parse("requeue " + job_.string());
+    return line.action();
   }
   [[nodiscard]] nlohmann::json record() const {
     return nlohmann::json::parse(text_of(run_ / "requeues.json"));

@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "corpus/model_tokens.hpp"
-#include "io/path.hpp"
 
 #include <nlohmann/json.hpp>
 

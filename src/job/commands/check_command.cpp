@@ -14,7 +14,6 @@
 #include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/prepare/start_notes.hpp"
-#include "job/prepare/workload.hpp"
 #include "job/run_directory.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/stored/stored_weights.hpp"
@@ -62,9 +61,7 @@ void check_saves(const Blueprint& blueprint, const ShardPlan& shards,
                  const std::optional<DataIdentity>& data) {
   const JobConfig& config = blueprint.config;
   if (config.job.kind != JobKind::kTrain) return;
-  const std::vector<int> nodes = separate_nodes(shards.world());
-  const std::vector<RankMemory> ranks =
-      blueprint.memory_plan(shards, workload_of(config), largest_staging(blueprint, shards, nodes));
+  const std::vector<RankMemory> ranks = memory_on_separate_nodes(blueprint, shards);
   const std::int64_t bytes = saved_step_bytes(ranks), of_host = step_bytes_of_host(config, ranks);
   console::line("saves     {}", save_text(config, bytes));
   const bool is_apart = of_host > 0 && config.checkpoint.storage == SaveStorage::kNode;
@@ -95,11 +92,8 @@ std::optional<MachineMemory> memory_of_rank(const JobConfig& config,
 /// Memory of each rank on a machine of its own.
 std::vector<RankMemory> planned_ranks(const Blueprint& blueprint, const ShardPlan& shards,
                                       std::optional<std::int64_t> memory_bytes) {
-  const std::vector<int> nodes = separate_nodes(shards.world());
   return part_that_must_fit(
-      blueprint.memory_plan(shards,
-                            workload_of(blueprint.config, growth_limit(blueprint.config, memory_bytes)),
-                            largest_staging(blueprint, shards, nodes)),
+      memory_on_separate_nodes(blueprint, shards, growth_limit(blueprint.config, memory_bytes)),
       blueprint.config);
 }
 

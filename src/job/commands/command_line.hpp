@@ -25,8 +25,8 @@ using Words = std::vector<std::string>;
 struct CommandLine {
   CLI::App& app;
   std::function<int()> action{};
-  Words words;                            ///< all of them
-  Words rank_command;                     ///< words that the ranks of `launch` run in place of a job file
+  Words words{};                          ///< all of them
+  Words rank_command{};                   ///< words that the ranks of `launch` run in place of a job file
   std::function<JobConfig()> rank_job{};  ///< the job that these words mean
 };
 

@@ -25,10 +25,8 @@ std::optional<FitAdvice> more_ranks(const Blueprint& blueprint, int ranks, std::
   constexpr int kMaxRanks = 1024;
   const int group = std::max(1, static_cast<int>(blueprint.config.parallel.expert_parallel));
   const auto peak_of = [&](int groups) {
-    const ShardPlan shards = blueprint.shard_plan(groups * group);
     return largest_peak(
-        blueprint.memory_plan(shards, workload_of(blueprint.config, memory_bytes),
-                              largest_staging(blueprint, shards, separate_nodes(shards.world()))));
+        memory_on_separate_nodes(blueprint, blueprint.shard_plan(groups * group), memory_bytes));
   };
   int too_few = ranks / group, enough = kMaxRanks / group;
   if (too_few >= enough || peak_of(enough) > memory_bytes) return std::nullopt;

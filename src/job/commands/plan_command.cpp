@@ -3,7 +3,6 @@
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/fit_advice.hpp"
-#include "job/commands/planned_job.hpp"
 #include "job/console.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
@@ -19,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -151,6 +151,22 @@ void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdv
       "{}", advice.empty() ? "No supported setting makes this job fit." : "It would fit with one of these:");
   for (const FitAdvice& option : advice)
     console::line("  {}: {} per rank", option.change, format_bytes(option.peak_bytes));
+}
+
+/// The job of a file. A directory, or a file named config.json, stands for a job that trains that model with all
+/// defaults, or what the overrides say.
+JobConfig planned_job(const JobArguments& arguments) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const bool is_config = arguments.file.filename() == "config.json";
+  if (!is_config && !fs::is_directory(arguments.file, error))
+    return load_job_config(arguments.file, arguments.overrides);
+  const fs::path model = is_config ? arguments.file.parent_path() : arguments.file;
+  JobConfig config;
+  config.model.path = model.empty() ? "." : model;
+  config.job.output = config.model.path / "run";  // no plan looks at these two
+  config.data.tokens = config.model.path / "tokens.h5";
+  return parse_job_config(to_toml(config), arguments.file.string(), arguments.overrides);
 }
 
 /// The job as it would run, as far as that can be told: with the mode that its ranks would choose.

@@ -1,5 +1,3 @@
-#include "job/commands/requeue_command.hpp"
-
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "checkpoint/step_directory.hpp"
@@ -17,7 +15,6 @@
 #include <csignal>
 #include <optional>
 #include <string>
-#include <utility>
 
 namespace sluice {
 namespace {
@@ -25,6 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kSlurmSeconds = 60;
+
+struct RequeueArguments {
+  JobArguments job;
+  int limit = 3;  ///< restarts in a row that have saved no later step
+};
 
 /// Record of earlier restarts of one Slurm job; requeues.json in the run directory.
 struct Restarts {
@@ -96,8 +98,9 @@ void ask_for_nodes(const std::string& job, const std::string& nodes) {
                  answer ? answer->output : "scontrol did not answer");
 }
 
-}  // namespace
-
+/// Puts a Slurm job back into the queue after it has ended with kResumable, unless Slurm does that itself,
+/// somebody has cancelled it, or restarting is futile. For scripts that Slurm runs. The exit status is kDone
+/// but in the last case.
 int requeue_command(const RequeueArguments& arguments) {
   const std::optional<SlurmJobName> name = slurm_job_name();
   if (!name)
@@ -139,6 +142,8 @@ int requeue_command(const RequeueArguments& arguments) {
   if (!nodes.empty()) ask_for_nodes(job, nodes);
   return 0;
 }
+
+}  // namespace
 
 void add_requeue(CommandLine& line) {
   const auto [command, arguments] = add_command<RequeueArguments>(

@@ -1,7 +1,5 @@
-#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "comm/outcome.hpp"
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
@@ -14,7 +12,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

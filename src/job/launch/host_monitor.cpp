@@ -1,7 +1,6 @@
 #include "job/launch/host_monitor.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <charconv>
 #include <utility>
@@ -18,8 +17,7 @@ constexpr double kSilentSeconds = 4 * kBeatSeconds;
 
 HostMonitor::HostMonitor(LaunchHost host, const std::vector<std::string>& agent, const MonitorOrder& order)
     : host_(std::move(host)), command_(host_.name, agent, "host-monitor") {
-  const Json json{{"run", order.run}, {"launch", order.launch}, {"silence_seconds", order.silence_seconds}};
-  say(json.dump().c_str());
+  say(Json(order).dump().c_str());
 }
 
 /// A monitor that has gone, or does not read, is told nothing.

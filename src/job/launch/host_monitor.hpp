@@ -12,6 +12,8 @@
 #include "job/launch/host_command.hpp"
 #include "job/launch/host_list.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct MonitorOrder {
   std::string launch;          ///< the id of this launch
   double silence_seconds = 0;  ///< silence of the launch after which the monitor ends its processes
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MonitorOrder, run, launch, silence_seconds)
 
 /// How often both sides speak.
 inline constexpr double kBeatSeconds = 1;

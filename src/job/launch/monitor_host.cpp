@@ -1,18 +1,17 @@
 #include "job/launch/host_monitor.hpp"
 
 #include "base/error.hpp"
+#include "job/input_lines.hpp"
 #include "job/launch/host_network.hpp"
 #include "job/launch/launch_mark.hpp"
 #include "job/run_lock.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cerrno>
@@ -33,30 +32,6 @@ bool say(const std::string& word) {
   const std::string line = word + "\n";
   return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
-
-/// Lines that the launch sends.
-class Lines {
- public:
-  /// False at the end of the launch. `line` is "" if none has come within a beat.
-  bool next(std::string& line) {
-    line.clear();
-    pollfd waited{STDIN_FILENO, POLLIN, 0};
-    if (text_.find('\n') == text_.npos && ::poll(&waited, 1, static_cast<int>(kBeatSeconds * 1000)) > 0) {
-      std::array<char, 4096> part{};
-      const ssize_t count = ::read(STDIN_FILENO, part.data(), part.size());
-      if (count == 0 || (count < 0 && errno != EINTR)) return false;
-      if (count > 0) text_.append(part.data(), static_cast<std::size_t>(count));
-    }
-    const std::size_t end = text_.find('\n');
-    if (end == text_.npos) return true;
-    line = text_.substr(0, end);
-    text_.erase(0, end + 1);
-    return true;
-  }
-
- private:
-  std::string text_;
-};
 
 /// The one monitor of a run on this machine: its file is locked as long as it lives, holds its process id,
 /// and is as old as the launch's last word.
@@ -102,9 +77,9 @@ class MonitorPlace {
 };
 
 /// Answers the launch until it asks for the end, has gone, or is silent for too long.
-void watch(Lines& lines, const MonitorPlace& place, const MonitorOrder& order) {
+void watch(InputLines& lines, const MonitorPlace& place, const MonitorOrder& order) {
   Stopwatch since_word, since_beat;
-  for (std::string line; lines.next(line) && line != "end";) {
+  for (std::string line; lines.next(line) != InputLines::Found::kEnd && line != "end";) {
     if (!line.empty()) {
       since_word.restart();
       place.touch();
@@ -116,13 +91,12 @@ void watch(Lines& lines, const MonitorPlace& place, const MonitorOrder& order) {
   }
 }
 
-MonitorOrder read_order(Lines& lines) {
+MonitorOrder read_order(InputLines& lines) {
   std::string line;
-  while (line.empty())
-    if (!lines.next(line)) fail(ExitCode::kUsage, "host-monitor: only `sluice launch --hosts` starts it");
+  while (line.empty() && lines.next(line) != InputLines::Found::kEnd) continue;
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) fail(ExitCode::kUsage, "host-monitor: only `sluice launch --hosts` starts it");
-  return {json.value("run", ""), json.value("launch", ""), json.value("silence_seconds", 0.0)};
+  return json.get<MonitorOrder>();
 }
 
 }  // namespace
@@ -130,7 +104,7 @@ MonitorOrder read_order(Lines& lines) {
 int monitor_host() {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
-  Lines lines;
+  InputLines lines;
   const MonitorOrder order = read_order(lines);
   MonitorPlace place;
   if (!place.take(order.run)) {

@@ -11,6 +11,9 @@
 #include <cstdlib>
 
 namespace sluice {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankRecord, rank, code, host, report, saved_step)
+
 namespace {
 
 using Json = nlohmann::json;
@@ -19,12 +22,7 @@ using Json = nlohmann::json;
 constexpr char kBegin = '\x1e';
 
 void write_record(const RankRecord& record) {
-  const Json json{{"rank", record.rank},
-                  {"code", record.code},
-                  {"host", record.host},
-                  {"report", record.report},
-                  {"saved_step", record.saved_step}};
-  const std::string line = kBegin + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string line = kBegin + Json(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
 }
@@ -51,8 +49,7 @@ std::optional<RankRecord> parse_rank_record(std::string_view line) {
   if (line.empty() || line.front() != kBegin) return std::nullopt;
   const Json json = Json::parse(line.substr(1), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
-  return RankRecord{json.value("rank", -1), json.value("code", 0), json.value("host", ""),
-                    json.value("report", ""), json.value("saved_step", std::int64_t{0})};
+  return json.get<RankRecord>();
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 #include "comm/run_together.hpp"
 #include "device/memory.hpp"
 #include "job/console.hpp"
+#include "job/prepare/workload.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -128,6 +129,12 @@ std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const Shar
     return std::vector<std::int64_t>(static_cast<std::size_t>(shards.world()), 0);
   return staging_limits(shards, load_request(blueprint, shards, nodes).options, kRingSlots,
                         blueprint.model.config.quantized);
+}
+
+std::vector<RankMemory> memory_on_separate_nodes(const Blueprint& blueprint, const ShardPlan& shards,
+                                                 std::optional<std::int64_t> growth_limit) {
+  return blueprint.memory_plan(shards, workload_of(blueprint.config, growth_limit),
+                               largest_staging(blueprint, shards, separate_nodes(shards.world())));
 }
 
 }  // namespace sluice

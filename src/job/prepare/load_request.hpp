@@ -5,6 +5,7 @@
 #include "load/checkpoint_load.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,5 +37,11 @@ namespace sluice {
 [[nodiscard]] std::vector<std::int64_t> planned_staging(const LoadPlan& plan);
 [[nodiscard]] std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
                                                         std::span<const int> nodes);
+
+/// Memory of each rank on a machine of its own, with as much staging as it may take at most. `growth_limit` as
+/// workload_of() takes it.
+[[nodiscard]] std::vector<RankMemory> memory_on_separate_nodes(
+    const Blueprint& blueprint, const ShardPlan& shards,
+    std::optional<std::int64_t> growth_limit = std::nullopt);
 
 }  // namespace sluice

@@ -10,7 +10,6 @@
 #include "comm/run_together.hpp"
 #include "comm/watchdog.hpp"
 #include "device/memory.hpp"
-#include "job/baseline.hpp"
 #include "job/console.hpp"
 #include "job/job.hpp"
 #include "job/launch/rank_record.hpp"
@@ -24,7 +23,9 @@
 #include "job/threads.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <thread>
@@ -196,6 +197,14 @@ std::vector<std::string> binding_notes(Communicator& comm, const MpiEnvironment&
   if (notes.size() > 1) notes.front() += fmt::format(". So it is with {} ranks", notes.size());
   notes.resize(std::min<std::size_t>(notes.size(), 1));
   return notes;
+}
+
+/// Collective over `comm`. The memory that this process takes before it does anything for a model: code, MPI,
+/// what libraries keep, and the buffers that MPI allocates in its first collective. Growth is counted from it.
+MemorySample take_baseline(Communicator& comm) {
+  std::array<std::int64_t, 1> ranks{1};
+  comm.all_reduce_sum(std::span<std::int64_t>(ranks));
+  return sample_memory();
 }
 
 /// The job from its baseline of memory to its last step. Returns how it ends, with what status.json is to

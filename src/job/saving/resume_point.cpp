@@ -6,7 +6,6 @@
 #include "config/job_copy.hpp"
 #include "config/schema.hpp"
 #include "io/file.hpp"
-#include "io/path.hpp"
 #include "manifest/adapter_targets.hpp"
 
 #include <fmt/ranges.h>

@@ -9,8 +9,6 @@
 #include "job/target_place.hpp"
 #include "weights/staged_directory.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>

@@ -6,8 +6,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <string>
-#include <vector>
 
 namespace sluice {
 namespace {

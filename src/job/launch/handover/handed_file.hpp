@@ -23,12 +23,10 @@ struct HandedFile {
   /// The file as other hosts get it. Errors as InputFile::open().
   [[nodiscard]] static HandedFile describe(const JobInput& input);
 
-  [[nodiscard]] nlohmann::json to_json() const;
-  [[nodiscard]] static HandedFile from_json(const nlohmann::json& json);
-
   [[nodiscard]] bool has_same_content(const HandedFile& other) const {
     return bytes == other.bytes && digest == other.digest;
   }
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HandedFile, path, bytes, changed, digest, stays)
 
 }  // namespace sluice

@@ -37,7 +37,7 @@ class Handover {
     Json order{{"directory", fs::current_path().string()}, {"files", Json::array()}};
     for (const JobInput& input : inputs) {
       files.push_back(HandedFile::describe(input));
-      order["files"].push_back(files.back().to_json());
+      order["files"].push_back(files.back());
     }
     send(order.dump() + "\n");
     std::int64_t bytes = 0;
@@ -136,16 +136,6 @@ HandedFile HandedFile::describe(const JobInput& input) {
   file.bytes = std::ssize(*input.content);
   file.digest = digest_of(*input.content).hex();
   return file;
-}
-
-Json HandedFile::to_json() const {
-  return {
-      {"path", path.string()}, {"bytes", bytes}, {"changed", changed}, {"digest", digest}, {"stays", stays}};
-}
-
-HandedFile HandedFile::from_json(const Json& json) {
-  return {json.at("path").get<std::string>(), json.at("bytes"), json.at("changed"), json.at("digest"),
-          json.at("stays")};
 }
 
 std::int64_t hand_over(const std::string& host, const std::vector<std::string>& agent,

@@ -107,7 +107,7 @@ void take_part() {
   std::vector<std::size_t> numbers;
   const Json& files = order.at("files");
   for (std::size_t number = 0; number < files.size(); ++number) {
-    const HandedFile file = HandedFile::from_json(files.at(number));
+    const HandedFile file = files.at(number);
     if (!is_lacking(file)) continue;
     lacking.push_back(file);
     numbers.push_back(number);

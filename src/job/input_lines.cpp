@@ -1,14 +1,16 @@
-#include "terminal_lines.hpp"
+#include "job/input_lines.hpp"
 
 #include <poll.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <utility>
 
 namespace sluice {
 
-TerminalLines::Found TerminalLines::next(std::string& line) {
+InputLines::Found InputLines::next(std::string& line) {
+  line.clear();
   if (take(line)) return Found::kLine;
   constexpr int kWaitMilliseconds = 1000;
   pollfd input{STDIN_FILENO, POLLIN, 0};
@@ -19,11 +21,12 @@ TerminalLines::Found TerminalLines::next(std::string& line) {
     text_.append(bytes.data(), static_cast<std::size_t>(count));
     return take(line) ? Found::kLine : Found::kNothing;
   }
+  if (count < 0 && errno == EINTR) return Found::kNothing;
   line = std::exchange(text_, "");
   return line.empty() ? Found::kEnd : Found::kLine;
 }
 
-bool TerminalLines::take(std::string& line) {
+bool InputLines::take(std::string& line) {
   const std::size_t end = text_.find('\n');
   if (end == std::string::npos) return false;
   line = text_.substr(0, end);
