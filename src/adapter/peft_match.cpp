@@ -102,8 +102,8 @@ void PeftMatch::put(Pair& pair, const SafetensorsEntry& entry, const PeftName& n
   const SafetensorsEntry*& place = pair[name.part == LowRankPart::kA ? 0 : 1];
   if (place != nullptr) return unexpected(entry, fmt::format("holds what {} holds", printable(place->name)));
   if (!is_convertible(entry.dtype, DType::kFloat32))
-    return unexpected(entry,
-                      fmt::format("is {}, expected float32, bfloat16 or float16", name_of(entry.dtype)));
+    return unexpected(
+        entry, fmt::format("is {}, expected bfloat16, float16, float32 or float64", name_of(entry.dtype)));
   place = &entry;
 }
 

@@ -89,12 +89,12 @@ inline void convert_lanes_from(const std::byte* source, std::byte* target, DType
 namespace sluice {
 
 /// Converts elements of `source` as convert_elements() does, as many as fill whole vectors, and returns how
-/// many those are: 0 on a processor without AVX2 and F16C. Requires is_convertible(from, to) and from != to.
+/// many those are: 0 on a processor without AVX2 and F16C, and of float64. Requires is_convertible(from, to) and from != to.
 #if defined(__x86_64__)
 inline std::int64_t convert_with_avx2(const std::byte* source, DType from, void* target, DType to,
                                       std::int64_t count) {
   static const bool is_available = avx2::is_available();
-  if (!is_available) return 0;
+  if (!is_available || from == DType::kFloat64 || to == DType::kFloat64) return 0;
   const std::int64_t vectors = count / avx2::kLanes;
   auto* const bytes = static_cast<std::byte*>(target);
   switch (from) {

@@ -104,6 +104,13 @@ struct Float16 {
   }
 };
 
+/// Rounded to float32 first, as torch does.
+struct Float64 {
+  using Element = double;
+  static float widen(double value) { return static_cast<float>(value); }
+  static double narrow(float value) { return value; }
+};
+
 template <class From, class To>
 void convert(const std::byte* source, typename To::Element* __restrict target, std::int64_t begin,
              std::int64_t end) {
@@ -118,6 +125,8 @@ void convert_from(const std::byte* source, void* target, DType to, std::int64_t 
       return convert<From, Float32>(source, static_cast<float*>(target), begin, end);
     case DType::kBFloat16:
       return convert<From, BFloat16>(source, static_cast<std::uint16_t*>(target), begin, end);
+    case DType::kFloat64:
+      return convert<From, Float64>(source, static_cast<double*>(target), begin, end);
     default:
       return convert<From, Float16>(source, static_cast<std::uint16_t*>(target), begin, end);
   }
@@ -132,8 +141,9 @@ std::int64_t count_all_ones(const void* source, std::int64_t count, T mask) {
   return found;
 }
 
-bool is_training_float(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+bool is_convertible(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16 ||
+         dtype == DType::kFloat64;
 }
 
 }  // namespace
@@ -154,7 +164,7 @@ std::optional<DType> dtype_from_safetensors(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_convertible(DType from, DType to) { return is_training_float(from) && is_training_float(to); }
+bool is_convertible(DType from, DType to) { return is_convertible(from) && is_convertible(to); }
 
 std::int64_t count_non_finite(const void* source, DType dtype, std::int64_t count) {
   switch (dtype) {  // an exponent of ones; E4M3 has no infinity and one NaN, all ones
@@ -193,6 +203,8 @@ void convert_elements(const void* source, DType from, void* target, DType to, st
       return convert_from<Float32>(bytes, target, to, done, count);
     case DType::kBFloat16:
       return convert_from<BFloat16>(bytes, target, to, done, count);
+    case DType::kFloat64:
+      return convert_from<Float64>(bytes, target, to, done, count);
     default:
       return convert_from<Float16>(bytes, target, to, done, count);
   }

@@ -39,7 +39,7 @@ enum class DType : std::uint8_t {
 [[nodiscard]] std::string_view safetensors_name(DType dtype);
 [[nodiscard]] std::optional<DType> dtype_from_safetensors(std::string_view name);
 
-/// Whether convert_elements() can go from one to the other: both in {float32, bfloat16, float16}.
+/// Whether convert_elements() can go from one to the other: both in {float32, bfloat16, float16, float64}.
 [[nodiscard]] bool is_convertible(DType from, DType to);
 
 /// Converts `count` elements, rounding to nearest even; NaN stays NaN. `source` may have any alignment,

@@ -238,6 +238,20 @@ TEST(CountNonFinite, finds_infinities_and_nans_of_every_float_type) {
   EXPECT_EQ(count_non_finite(bytes.data(), DType::kUInt8, 4), 0);
 }
 
+TEST(Convert, rounds_float64_to_float32_first) {
+  const std::vector<double> wide{1 + 0x1p-8 + 0x1p-40, 0.1, -1e300, 0x1p-149, std::nan("")};
+  std::vector<std::byte> moved(wide.size() * sizeof(double) + 1);
+  std::memcpy(moved.data() + 1, wide.data(), moved.size() - 1);
+  std::vector<std::uint16_t> brains(wide.size());
+  convert_elements(moved.data() + 1, DType::kFloat64, brains.data(), DType::kBFloat16, std::ssize(wide));
+  EXPECT_EQ(brains[0], 0x3f80);  // 1: a tie in float32, though not in float64
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    EXPECT_EQ(brains[i], bfloat16_bits(static_cast<float>(wide[i]))) << wide[i];
+  std::vector<double> back(wide.size());
+  convert_elements(brains.data(), DType::kBFloat16, back.data(), DType::kFloat64, std::ssize(wide));
+  for (std::size_t i = 0; i + 1 < wide.size(); ++i) EXPECT_EQ(back[i], bfloat16_value(brains[i]));
+}
+
 TEST(Convert, copies_equal_types_and_refuses_integers) {
   const float value = 0.1f;
   float copy = 0;

@@ -36,6 +36,7 @@ TEST(TransposeElements, moves_every_element_of_any_size_and_none_beside_them) {
     for (const std::int64_t columns : {1, 7, 63, 64, 129, 136}) {
       expect_transposed<std::uint16_t>(DType::kBFloat16, rows, columns);
       expect_transposed<std::uint32_t>(DType::kFloat32, rows, columns);
+      expect_transposed<std::uint64_t>(DType::kFloat64, rows, columns);
     }
 }
 

@@ -15,8 +15,9 @@ def _to_bfloat16(values):
 
 
 READ = {"BF16": _from_bfloat16, "F16": lambda data: numpy.frombuffer(data, dtype="<f2").astype("<f4"),
-        "F32": lambda data: numpy.frombuffer(data, dtype="<f4")}
-WRITE = {"BF16": _to_bfloat16, "F16": lambda values: values.astype("<f2"), "F32": lambda values: values.astype("<f4")}
+        "F32": lambda data: numpy.frombuffer(data, dtype="<f4"), "F64": lambda data: numpy.frombuffer(data, dtype="<f8")}
+WRITE = {"BF16": _to_bfloat16, "F16": lambda values: values.astype("<f2"), "F32": lambda values: values.astype("<f4"),
+         "F64": lambda values: values.astype("<f8")}
 
 
 def split(raw):

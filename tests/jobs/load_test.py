@@ -165,7 +165,7 @@ class Layouts(JobTest):
     def test_every_type_of_file_into_either_training_type(self):
         fixture = FIXTURES / "qwen3_5-moe-vlm-fused"
         tensors = checkpoint.read(fixture)
-        for file_dtype in ["F32", "F16", "BF16"]:
+        for file_dtype in ["F64", "F32", "F16", "BF16"]:
             model = checkpoint.write(self.directory / file_dtype, tensors, fixture, file_dtype)
             for dtype in ["float32", "bfloat16"]:
                 with self.subTest(file=file_dtype, training=dtype):

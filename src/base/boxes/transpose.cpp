@@ -105,6 +105,7 @@ void transpose_elements(const MatrixPlace<const std::byte>& source, std::int64_t
                         const MatrixPlace<std::byte>& target) {
   SLUICE_ASSERT(is_convertible(source.dtype, target.dtype), "no conversion from {} to {}",
                 name_of(source.dtype), name_of(target.dtype));
+  if (size_of(source.dtype) == 8) return transpose_as<std::uint64_t>(source, rows, columns, target);
   if (size_of(source.dtype) == 2) return transpose_as<std::uint16_t>(source, rows, columns, target);
   transpose_as<std::uint32_t>(source, rows, columns, target);
 }
