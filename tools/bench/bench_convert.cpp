@@ -93,13 +93,17 @@ void print_quantised(std::int64_t bytes) {
   Encoding mxfp4 = int4;
   mxfp4.codes = Codes::kFloat4E2M1;
   mxfp4.scale_type = DType::kUInt8;
+  Encoding nvfp4 = mxfp4;
+  nvfp4.scale_type = DType::kFloat8E4M3;
+  nvfp4.block_columns = 16;
+  nvfp4.tensor_scale.divisor = 16384;
   const std::vector<std::byte> halves = numbers(DType::kFloat16, count);
   std::vector<std::byte> target(static_cast<std::size_t>(2 * count));
   const auto convert = [&] {
     convert_elements(halves.data(), DType::kFloat16, target.data(), DType::kBFloat16, count);
   };
   const auto rate = [&](double seconds) { return static_cast<double>(count) / seconds / 1e9; };
-  for (const Encoding& encoding : {float8, int4, mxfp4}) {
+  for (const Encoding& encoding : {float8, int4, mxfp4, nvfp4}) {
     const std::vector<std::byte> scales = scales_of(encoding);
     for (const VectorLevel level : {VectorLevel::kPlain, VectorLevel::kAvx2, VectorLevel::kAvx512}) {
       if (level > best_vector_level()) continue;
