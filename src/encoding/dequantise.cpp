@@ -15,6 +15,8 @@ using encoding::Float32Out;
 using encoding::Float4Code;
 using encoding::Float8Code;
 using encoding::Int4Code;
+using encoding::Int8Code;
+using encoding::NormalFloat4Code;
 using encoding::RowPart;
 
 using RowFunction = void (*)(const RowPart&);
@@ -40,6 +42,10 @@ RowFunction function_of(Codes codes, DType to, VectorLevel level) {
       return function_of<Float8Code>(to, level);
     case Codes::kInt4:
       return function_of<Int4Code>(to, level);
+    case Codes::kInt8:
+      return function_of<Int8Code>(to, level);
+    case Codes::kNormalFloat4:
+      return function_of<NormalFloat4Code>(to, level);
     case Codes::kFloat4E2M1:
     case Codes::kBFloat16:
       break;

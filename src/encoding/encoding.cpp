@@ -13,9 +13,11 @@ std::int64_t bits_of(Codes codes) {
     case Codes::kBFloat16:
       return 16;
     case Codes::kFloat8E4M3:
+    case Codes::kInt8:
       return 8;
     case Codes::kInt4:
     case Codes::kFloat4E2M1:
+    case Codes::kNormalFloat4:
       break;
   }
   return 4;
@@ -48,7 +50,8 @@ std::string Encoding::text() const {
     return fmt::format("{} in groups of {}", scale_type == DType::kFloat8E4M3 ? "nvfp4" : "mxfp4",
                        block_columns);
   if (codes == Codes::kBFloat16) return std::string(name_of(DType::kBFloat16));
-  const std::string_view type = name_of(DType::kFloat8E4M3);
+  if (codes == Codes::kNormalFloat4) return fmt::format("nf4 in groups of {}", block_columns);
+  const std::string_view type = codes == Codes::kInt8 ? "int8" : name_of(DType::kFloat8E4M3);
   if (block_columns < columns || (block_rows > 1 && block_rows < rows))
     return fmt::format("{} in blocks of {} x {}", type, block_rows, block_columns);
   return fmt::format("{} by {}", type, block_rows == 1 && rows > 1 ? "row" : "tensor");

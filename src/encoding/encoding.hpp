@@ -19,6 +19,10 @@ enum class Codes : std::uint8_t {
   /// Half a byte, the lower half first: sign, 2 bits of exponent, 1 of mantissa; all are numbers.
   kFloat4E2M1,
   kBFloat16,  ///< two bytes: the element itself, without a scale
+  kInt8,      ///< a byte: the number, from -128 to 127
+  /// Half a byte, the lower half first: place in the table of NF4, 16 numbers from -1 to 1 that QLoRA
+  /// (arXiv:2305.14314) takes from quantiles of the normal distribution.
+  kNormalFloat4,
 };
 [[nodiscard]] std::int64_t bits_of(Codes codes);
 
@@ -69,7 +73,8 @@ struct Encoding {
   /// Bytes of all scales.
   [[nodiscard]] std::int64_t scale_bytes() const { return scale_count * size_of(scale_type); }
   /// "float8_e4m3fn in blocks of 128 x 128", "float8_e4m3fn by row", "float8_e4m3fn by tensor", "int4 in
-  /// groups of 32", "mxfp4 in groups of 32", "nvfp4 in groups of 16", "bfloat16".
+  /// groups of 32", "mxfp4 in groups of 32", "nvfp4 in groups of 16", "bfloat16", "int8 by row", "nf4 in
+  /// groups of 64".
   [[nodiscard]] std::string text() const;
 
   friend bool operator==(const Encoding&, const Encoding&) = default;

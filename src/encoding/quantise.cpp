@@ -2,18 +2,20 @@
 
 #include "base/error.hpp"
 #include "encoding/dequantise.hpp"
+#include "encoding/row_kernel.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 namespace sluice {
 namespace {
 
-constexpr float kLargestFloat8 = 448, kLargestInt4 = 7.5F, kLargestFloat4 = 6;
+constexpr float kLargestFloat8 = 448, kLargestInt4 = 7.5F, kLargestInt8 = 127, kLargestFloat4 = 6;
 
 // The nearest codes of numbers, without branches, so that compilers make vectors of loops over them.
 
@@ -52,6 +54,25 @@ struct NearestInt4 {
   }
 };
 
+/// A whole number from -127 to 127.
+struct NearestInt8 {
+  static std::int32_t code(float value) {
+    constexpr float kUnits = 0x1.8p23F;  // as those of INT4
+    return std::bit_cast<std::int32_t>(std::clamp(value, -kLargestInt8, kLargestInt8) + kUnits) & 0xff;
+  }
+};
+
+/// NF4: how many borders between neighbouring numbers lie below the value.
+struct NearestNormalFloat4 {
+  static std::int32_t code(float value) {
+    constexpr auto& kNumbers = encoding::NormalFloat4Numbers::kNumbers;
+    std::int32_t code = 0;
+    for (std::size_t i = 0; i + 1 < kNumbers.size(); ++i)
+      code += value > (kNumbers[i] + kNumbers[i + 1]) / 2 ? 1 : 0;
+    return code;
+  }
+};
+
 /// A block's scale as it is stored, and what its weights are multiplied with and then divided by before they
 /// are rounded to codes.
 struct BlockScale {
@@ -70,8 +91,23 @@ int exponent_of(Codes codes, float largest) {
   return fraction == 0.5F ? exponent - 1 : exponent;
 }
 
+/// INT8 and NF4: a factor of 0 makes every code that of 0.
+BlockScale linear_scale_of(Codes codes, float largest) {
+  constexpr float kLeast = 1e-38F;  // bitsandbytes takes a magnitude below it for this one
+  const bool is_int8 = codes == Codes::kInt8, is_finite = std::isfinite(largest);
+  const float scale = is_int8 ? largest / kLargestInt8 : largest;
+  const float stored = is_finite ? scale : std::numeric_limits<float>::quiet_NaN();
+  const float factor = is_int8 ? kLargestInt8 * (1 / largest) : 1 / std::max(largest, kLeast);
+  BlockScale out;
+  std::memcpy(out.stored.data(), &stored, sizeof(stored));
+  out.factor = is_finite && std::isfinite(factor) ? factor : 0;
+  return out;
+}
+
 BlockScale scale_of(const Encoding& encoding, std::int64_t magnitude) {
   const auto largest = std::bit_cast<float>(static_cast<std::uint32_t>(magnitude));
+  if (encoding.codes == Codes::kInt8 || encoding.codes == Codes::kNormalFloat4)
+    return linear_scale_of(encoding.codes, largest);
   // No scale is so small: the numbers of such a block become 0.
   const bool is_zero = largest <= kLargestFloat8 / std::numeric_limits<float>::max();
   BlockScale out;
@@ -151,12 +187,20 @@ void put_halves(const float* values, BlockScale scale, std::int64_t count, std::
 void put_codes(const Encoding& encoding, Range elements, const float* values, const BlockScale& scale,
                std::int64_t first, std::byte* codes) {
   const std::int64_t count = elements.count(), at = elements.begin - first;
-  if (encoding.codes == Codes::kFloat8E4M3)
-    put_bytes<NearestFloat8>(values, scale, count, codes + at);
-  else if (encoding.codes == Codes::kInt4)
-    put_halves<NearestInt4>(values, scale, count, at, codes);
-  else
-    put_halves<NearestFloat4>(values, scale, count, at, codes);
+  switch (encoding.codes) {
+    case Codes::kFloat8E4M3:
+      return put_bytes<NearestFloat8>(values, scale, count, codes + at);
+    case Codes::kInt8:
+      return put_bytes<NearestInt8>(values, scale, count, codes + at);
+    case Codes::kInt4:
+      return put_halves<NearestInt4>(values, scale, count, at, codes);
+    case Codes::kNormalFloat4:
+      return put_halves<NearestNormalFloat4>(values, scale, count, at, codes);
+    case Codes::kFloat4E2M1:
+    case Codes::kBFloat16:
+      break;
+  }
+  put_halves<NearestFloat4>(values, scale, count, at, codes);
 }
 
 }  // namespace

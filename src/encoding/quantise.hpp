@@ -18,6 +18,11 @@ namespace sluice {
 // largest / 7.5; those of MXFP4, whose largest number is 6, the power of two that brings the largest magnitude
 // below 8; those of NVFP4 are float8_e4m3fn(largest / 6, before the tensor's own scale is taken). Codes are the
 // nearest, the even one of two that are as near.
+//
+// INT8 codes are bitsandbytes' (int8_vectorwise_quant): w * (127 * (1 / largest)), rounded to the nearest,
+// the even one of two; the scale is its absmax / 127. NF4 codes and scales are those of its quantize_4bit:
+// the number nearest to w * (1 / largest), the lower one of two; the scale is the largest magnitude itself. A
+// block with NaN or an infinity has a scale of NaN in both, and others' blocks must not have any.
 
 /// Raises, of the magnitudes of a tensor's blocks, those that elements [begin, end) of the tensor lie in.
 /// `values` are these elements; `largest` has as many numbers as the tensor has scales.

@@ -45,6 +45,15 @@ struct Float8Code {
   }
 };
 
+/// Integers, one byte each.
+struct Int8Code {
+  static constexpr std::int64_t kBits = 8;
+  static constexpr float kUnit = 1;
+  static float value(const std::byte* codes, std::int64_t i) {
+    return static_cast<float>(std::to_integer<std::int8_t>(codes[i]));
+  }
+};
+
 /// Numbers by the code, of which the lower half of a byte holds the first.
 template <class Numbers>
 struct HalfByteCode {
@@ -66,6 +75,14 @@ struct Float4Numbers {
   static constexpr std::array<float, 16> kNumbers{0,     0.5F,  1,     1.5F,  2,     3,     4,     6,
                                                   -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
 };
+/// Numbers of NF4, ascending, as bitsandbytes has them.
+struct NormalFloat4Numbers {
+  static constexpr std::array<float, 16> kNumbers{-1.0F,        -0.69619280F, -0.52507305F,  -0.39491749F,
+                                                  -0.28444138F, -0.18477343F, -0.091050036F, 0.0F,
+                                                  0.079580300F, 0.16093020F,  0.24611230F,   0.33791524F,
+                                                  0.44070983F,  0.56261700F,  0.72295684F,   1.0F};
+};
+using NormalFloat4Code = HalfByteCode<NormalFloat4Numbers>;
 using Int4Code = HalfByteCode<Int4Numbers>;
 using Float4Code = HalfByteCode<Float4Numbers>;
 

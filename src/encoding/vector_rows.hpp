@@ -52,16 +52,33 @@ struct Avx2 {
     return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
             _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
   }
-  SLUICE_ENCODING_AVX2 static __m256 load_word(const std::byte* codes) {
+  SLUICE_ENCODING_AVX2 static Values load(Int8Code /*code*/, const std::byte* codes) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+            _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+  }
+  /// 8 codes of 4 bits, each in the lower half of its lane; above them are others.
+  SLUICE_ENCODING_AVX2 static __m256i load_word(const std::byte* codes) {
     std::int32_t word = 0;
     std::memcpy(&word, codes, sizeof(word));
-    const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
-    const __m256i shifted = _mm256_srlv_epi32(_mm256_set1_epi32(word), shifts);
-    const __m256i number = _mm256_and_si256(shifted, _mm256_set1_epi32(15));
+    return _mm256_srlv_epi32(_mm256_set1_epi32(word), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+  }
+  SLUICE_ENCODING_AVX2 static __m256 as_int4(__m256i codes) {
+    const __m256i number = _mm256_and_si256(codes, _mm256_set1_epi32(15));
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(number, _mm256_set1_epi32(8)));
   }
   SLUICE_ENCODING_AVX2 static Values load(Int4Code /*code*/, const std::byte* codes) {
-    return {load_word(codes), load_word(codes + 4)};
+    return {as_int4(load_word(codes)), as_int4(load_word(codes + 4))};
+  }
+  /// Permutations take the lowest 3 bits of a lane; the fourth chooses between the halves of the table.
+  SLUICE_ENCODING_AVX2 static __m256 as_normal_float4(__m256i codes) {
+    const float* const numbers = NormalFloat4Code::kNumbers.data();
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(numbers), codes);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(numbers + 8), codes);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(codes, 28)));
+  }
+  SLUICE_ENCODING_AVX2 static Values load(NormalFloat4Code /*code*/, const std::byte* codes) {
+    return {as_normal_float4(load_word(codes)), as_normal_float4(load_word(codes + 4))};
   }
   SLUICE_ENCODING_AVX2 static Values load(Float4Code /*code*/, const std::byte* codes) {
     const __m128i both = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
@@ -186,6 +203,13 @@ struct Avx512 {
   }
   SLUICE_ENCODING_AVX512 static __m512 load(Float4Code /*code*/, const std::byte* codes) {
     return look_up(_mm512_loadu_ps(Float4Code::kNumbers.data()), codes);
+  }
+  SLUICE_ENCODING_AVX512 static __m512 load(NormalFloat4Code /*code*/, const std::byte* codes) {
+    return look_up(_mm512_loadu_ps(NormalFloat4Code::kNumbers.data()), codes);
+  }
+  SLUICE_ENCODING_AVX512 static __m512 load(Int8Code /*code*/, const std::byte* codes) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
   }
   /// Bits of bfloat16 in the lower half of each lane. The instruction for it takes subnormal numbers for
   /// zero.

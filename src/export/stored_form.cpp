@@ -82,6 +82,8 @@ std::vector<StoredTensor> parts_of(const std::string& name, const Shape& shape, 
     case Codes::kFloat4E2M1:
       return float4_parts(name, shape, grid, encoding, config);
     case Codes::kBFloat16:
+    case Codes::kInt8:
+    case Codes::kNormalFloat4:  // in memory alone
       break;
   }
   return {};

@@ -1,7 +1,9 @@
 #include "weights/stored_forms.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -53,6 +55,33 @@ StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& m
     stored.ranges.push_back({matched.tensor, matched.begin, matched.count, at->second, matched.entry_begin});
   }
   return stored;
+}
+
+StoredTensors quantised_matrices(const ParameterManifest& manifest, Codes codes, bool trains) {
+  constexpr std::int64_t kNf4Block = 64;
+  StoredTensors stored;
+  for (const int number : manifest.stored_tensors()) {
+    const TensorInfo& tensor = manifest[number];
+    if (!is_matrix_of_layer(tensor) || !tensor.adapts.empty() || (trains && !tensor.frozen)) continue;
+    Encoding encoding{.codes = codes, .scale_type = DType::kFloat32, .block_rows = 1};
+    encoding.rows = tensor.shape[tensor.shape.size() - 2];
+    encoding.columns = tensor.shape.back();
+    encoding.block_columns = codes == Codes::kInt8 ? encoding.columns : kNf4Block;
+    if (codes == Codes::kNormalFloat4 && encoding.columns % 2 != 0) continue;
+    const std::int64_t count = tensor.element_count();
+    encoding.scale_count = encoding.scales_of({0, count}).count();
+    stored.ranges.push_back({number, 0, count, static_cast<int>(stored.encodings.size()), 0});
+    stored.encodings.push_back(encoding);
+  }
+  return stored;
+}
+
+int find_quantised(const CheckpointIndex& index, const CheckpointMatch& match, std::span<const int> tensors) {
+  for (const MatchedEntry& matched : match.entries)
+    if (index.encoding_of(entry_of(index, matched)) != nullptr &&
+        std::ranges::binary_search(tensors, matched.tensor))
+      return matched.tensor;
+  return -1;
 }
 
 void encode_plain_experts(CheckpointIndex& index, const CheckpointMatch& match,

@@ -6,6 +6,8 @@
 #include "shard/stored/stored_tensors.hpp"
 #include "weights/checkpoint_match.hpp"
 
+#include <span>
+
 namespace sluice {
 
 /// Those of matrices of layers, and of fused routed experts, of which every part is quantised and published
@@ -17,6 +19,15 @@ namespace sluice {
 /// announces, with scales of the usual type.
 [[nodiscard]] StoredTensors announced_stored(const QuantizationConfig& config,
                                              const ParameterManifest& manifest);
+
+/// What memory holds of published numbers once they are quantised: the matrices of layers and routed experts
+/// that are frozen, or all if nothing is trained; INT8 has a scale for each row, NF4 for each 64 elements of
+/// a row. A matrix whose rows have an odd number of elements has no NF4.
+[[nodiscard]] StoredTensors quantised_matrices(const ParameterManifest& manifest, Codes codes, bool trains);
+
+/// The first of `tensors`, ascending indices of the manifest, that is quantised in the files; -1: none.
+[[nodiscard]] int find_quantised(const CheckpointIndex& index, const CheckpointMatch& match,
+                                 std::span<const int> tensors);
 
 /// Gives the entries of frozen routed experts that are published in bfloat16 an encoding, codes without
 /// scales, so that they can be stored as well.

@@ -31,11 +31,33 @@ float float4_by_definition(unsigned code) {
   return sign * std::ldexp(static_cast<float>(2 + fraction), static_cast<int>(exponent) - 2);
 }
 
+/// NF4 as published with QLoRA.
+constexpr float kNormalFloat4[] = {
+    -1.0F,
+    -0.6961928009986877F,
+    -0.5250730514526367F,
+    -0.39491748809814453F,
+    -0.28444138169288635F,
+    -0.18477343022823334F,
+    -0.09105003625154495F,
+    0.0F,
+    0.07958029955625534F,
+    0.16093020141124725F,
+    0.24611230194568634F,
+    0.33791524171829224F,
+    0.44070982933044434F,
+    0.5626170039176941F,
+    0.7229568362236023F,
+    1.0F,
+};
+
 float code_of(const Encoding& encoding, const Bytes& codes, std::int64_t element) {
   const auto i = static_cast<std::size_t>(element);
+  if (encoding.codes == Codes::kInt8) return static_cast<float>(static_cast<std::int8_t>(codes[i]));
   if (encoding.codes == Codes::kFloat8E4M3) return float8_by_definition(std::to_integer<unsigned>(codes[i]));
   const int word_byte = std::to_integer<int>(codes[i / 2]);
   const int code = word_byte >> 4 * static_cast<int>(i % 2) & 15;
+  if (encoding.codes == Codes::kNormalFloat4) return kNormalFloat4[code];
   if (encoding.codes == Codes::kFloat4E2M1) return float4_by_definition(static_cast<unsigned>(code));
   return static_cast<float>(code - 8);
 }
@@ -137,7 +159,7 @@ class Dequantise : public testing::Test {
         random_scales(encoding.scale_type, matrices * encoding.grid_rows() * encoding.grid_columns());
     const auto expected = by_formula(encoding, codes, scales, count);
     expect_range(encoding, codes, scales, expected, {0, count});
-    const std::int64_t step = encoding.codes == Codes::kFloat8E4M3 ? 1 : 2;
+    const std::int64_t step = bits_of(encoding.codes) == 8 ? 1 : 2;
     for (int i = 0; i < 20; ++i) {
       std::int64_t begin = static_cast<std::int64_t>(random_()) % count / step * step;
       std::int64_t end = begin + static_cast<std::int64_t>(random_()) % (count - begin) / step * step;
@@ -177,6 +199,18 @@ Encoding nvfp4(std::int64_t rows, std::int64_t columns, TensorScale tensor_scale
   return encoding;
 }
 
+Encoding int8(std::int64_t rows, std::int64_t columns) {
+  Encoding encoding = float8(rows, columns, 1, columns);
+  encoding.codes = Codes::kInt8;
+  return encoding;
+}
+
+Encoding nf4(std::int64_t rows, std::int64_t columns) {
+  Encoding encoding = float8(rows, columns, 1, 64);
+  encoding.codes = Codes::kNormalFloat4;
+  return encoding;
+}
+
 /// Every code under each of these scales, a row of its own.
 TEST_F(Dequantise, every_code_under_extreme_scales_is_its_product_rounded_once) {
   const std::vector<float> values{1.0F,
@@ -197,14 +231,16 @@ TEST_F(Dequantise, every_code_under_extreme_scales_is_its_product_rounded_once) 
                                   std::numeric_limits<float>::quiet_NaN()};
   Bytes scales(values.size() * sizeof(float));
   std::memcpy(scales.data(), values.data(), scales.size());
-  for (const std::int64_t columns : {256, 16, 32}) {
-    Encoding encoding = columns == 256 ? float8(std::ssize(values), columns, 1, columns)
-                                       : int4(std::ssize(values), columns, columns, DType::kFloat32);
+  const std::int64_t rows = std::ssize(values);
+  for (const Encoding& encoding :
+       {float8(rows, 256, 1, 256), int8(rows, 256), int4(rows, 16, 16, DType::kFloat32),
+        int4(rows, 32, 32, DType::kFloat32), nf4(rows, 16), nf4(rows, 64)}) {
+    const bool is_byte = bits_of(encoding.codes) == 8;
     Bytes codes;
-    for (std::size_t row = 0; row < values.size(); ++row)
-      for (std::int64_t i = 0; i < encoding.code_bytes(columns); ++i)
-        codes.push_back(static_cast<std::byte>(columns == 256 ? i : 2 * i % 16 | (2 * i + 1) % 16 << 4));
-    const std::int64_t count = std::ssize(values) * columns;
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t i = 0; i < encoding.code_bytes(encoding.columns); ++i)
+        codes.push_back(static_cast<std::byte>(is_byte ? i : 2 * i % 16 | (2 * i + 1) % 16 << 4));
+    const std::int64_t count = rows * encoding.columns;
     expect_range(encoding, codes, scales, by_formula(encoding, codes, scales, count), {0, count});
   }
 }
@@ -240,12 +276,15 @@ TEST_F(Dequantise, a_row_a_tensor_and_a_single_row_have_scales_of_their_own) {
   expect_formula(float8(37, 65, 37, 65));
   expect_formula(float8(1, 129, 128, 128));
   expect_formula(float8(1, 1, 1, 1));
+  expect_formula(int8(37, 65));
 }
 
 TEST_F(Dequantise, matrices_of_a_tensor_have_a_grid_each) {
   expect_formula(float8(40, 50, 16, 16), 3);
   expect_formula(int4(6, 64, 32), 3);
   expect_formula(mxfp4(6, 64), 3);
+  expect_formula(int8(6, 48), 3);
+  expect_formula(nf4(6, 128), 3);
 }
 
 TEST_F(Dequantise, scales_may_be_of_any_of_these_types) {
@@ -264,6 +303,8 @@ TEST_F(Dequantise, scales_of_nvfp4_are_divided_by_or_multiplied_with_that_of_the
 TEST_F(Dequantise, groups_of_a_row_have_a_scale_each) {
   expect_formula(int4(13, 96, 32));
   expect_formula(mxfp4(13, 2880));
+  expect_formula(nf4(13, 2880));
+  expect_formula(nf4(7, 200));  // the last group of a row is shorter
   expect_formula(int4(5, 24, 8));
   expect_formula(int4(5, 2048, 2048));
   expect_formula(int4(3, 8192, 16));  // more groups than are widened at a time
