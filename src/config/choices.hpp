@@ -21,7 +21,13 @@ enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };
 enum class FrozenFormat : std::uint8_t {
   kDType,   ///< numbers of the type that model.dtype names
   kStored,  ///< codes and scales, as the weights were published
+  kInt8,    ///< integers of 8 bits with a scale for each row, made while weights are loaded
+  kNf4,     ///< NF4 codes with a scale for each 64 elements, made in the same way
 };
+/// Whether frozen weights are other numbers in that form than those that were published.
+[[nodiscard]] constexpr bool is_quantised_by_load(FrozenFormat format) {
+  return format == FrozenFormat::kInt8 || format == FrozenFormat::kNf4;
+}
 
 enum class Readers : std::uint8_t { kRank0, kNode, kAll };
 

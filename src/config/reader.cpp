@@ -82,6 +82,7 @@ class JobReader {
   void check_required();
   void check_contradictions();
   void expect_load_settings();
+  void expect_quantisable_weights();
   void expect_source_settings();
   void expect_export_settings();
   void expect_held_out_settings();
@@ -268,7 +269,11 @@ void JobReader::expect_load_settings() {
   expect(
       c.model.frozen_format == FrozenFormat::kDType || c.memory.offload != Offload::kDisk,
       {"model.frozen_format", "memory.offload"},
-      "found \"stored\", expected \"dtype\", because memory.offload = \"disk\" moves weights of model.dtype alone");
+      fmt::format(
+          "found \"{}\", expected \"dtype\", because memory.offload = \"disk\" moves weights of model.dtype "
+          "alone",
+          name_of(c.model.frozen_format)));
+  expect_quantisable_weights();
   expect_source_settings();
   if (c.model.init == ModelInit::kCheckpoint) return;
   expect(!c.load.verify, {"load.verify", "model.init"},
@@ -276,6 +281,23 @@ void JobReader::expect_load_settings() {
   expect(c.load.memory_limit_bytes == 0, {"load.memory_limit", "model.init"},
          fmt::format("found {} bytes, expected 0, because model.init = \"random\" loads nothing",
                      c.load.memory_limit_bytes));
+}
+
+/// Holds the settings against what weights need that are quantised while they are loaded.
+void JobReader::expect_quantisable_weights() {
+  const JobConfig& c = config_;
+  if (!is_quantised_by_load(c.model.frozen_format)) return;
+  const std::string format = name_of(c.model.frozen_format);
+  expect(c.model.init == ModelInit::kCheckpoint, {"model.frozen_format", "model.init"},
+         fmt::format(
+             "found \"{}\", expected \"dtype\", because weights are quantised while they are loaded, and "
+             "model.init = \"random\" loads none",
+             format));
+  expect(!c.load.verify, {"load.verify", "model.frozen_format"},
+         fmt::format(
+             "found true, expected false, because with model.frozen_format = \"{}\" memory does not hold the "
+             "numbers of the files",
+             format));
 }
 
 /// Holds the settings against what weights that stay in the files of model.path need.

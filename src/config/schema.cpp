@@ -105,9 +105,14 @@ Table model_table() {
       .rules({.is_fixed = true, .changes_answers = true})
       .key(
           "frozen_format", &ModelSettings::frozen_format,
-          Choice<FrozenFormat>{{{"dtype", FrozenFormat::kDType}, {"stored", FrozenFormat::kStored}}},
+          Choice<FrozenFormat>{{{"dtype", FrozenFormat::kDType},
+                                {"stored", FrozenFormat::kStored},
+                                {"int8", FrozenFormat::kInt8},
+                                {"nf4", FrozenFormat::kNf4}}},
           "form of weights that are not trained: \"dtype\", or \"stored\" for codes and scales as published (FP8, "
-          "INT4, MXFP4) of the matrices of layers and experts, which become the same numbers where they are used")
+          "INT4, MXFP4) of the matrices of layers and experts, which become the same numbers where they are used; "
+          "\"int8\" (a scale each row) and \"nf4\" (a scale each 64 elements) quantise these matrices while they "
+          "are loaded, which changes their numbers")
       .rules({.is_chosen_by_fit = true})
       .key("init", &ModelSettings::init,
            Choice<ModelInit>{{{"checkpoint", ModelInit::kCheckpoint}, {"random", ModelInit::kRandom}}},
@@ -566,6 +571,12 @@ std::string name_of(JobKind kind) {
   JobConfig config;
   config.job.kind = kind;
   return std::get<std::string>(find_field(*find_table("job"), "kind")->load(config));
+}
+
+std::string name_of(FrozenFormat format) {
+  JobConfig config;
+  config.model.frozen_format = format;
+  return std::get<std::string>(find_field(*find_table("model"), "frozen_format")->load(config));
 }
 
 const KeyInfo* find_key(std::string_view name) {

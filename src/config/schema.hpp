@@ -60,6 +60,8 @@ struct Table {
 
 /// "train", as in a job file.
 [[nodiscard]] std::string name_of(JobKind kind);
+/// Its spelling in model.frozen_format.
+[[nodiscard]] std::string name_of(FrozenFormat format);
 
 /// The key "table.key", or "table.list.key" of a list of tables, by its current or an earlier name; null if
 /// there is none.

@@ -41,7 +41,8 @@ void print_shards(const JobContext& context) {
     console::line("trained   {:.3f} M of them", static_cast<double>(trained) / 1e6);
   const StoredTensors& stored = context.blueprint.stored;
   if (!stored.is_empty())
-    console::line("stored    {:.3f} M of them as published, {}", static_cast<double>(stored.elements()) / 1e6,
+    console::line("stored    {:.3f} M of them {}, {}", static_cast<double>(stored.elements()) / 1e6,
+                  is_quantised_by_load(context.config().model.frozen_format) ? "quantised" : "as published",
                   stored.encodings.front().text());
   console::line("shards    {}", shards);
 }

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/round.hpp"
 #include "load/read_cutter.hpp"
+#include "load/row_quantiser.hpp"
 
 #include <fmt/format.h>
 
@@ -19,11 +20,13 @@ namespace {
 /// Joins pieces that follow each other on both sides.
 class PieceMerger {
  public:
-  explicit PieceMerger(const std::function<void(const Piece&)>& visit) : visit_(visit) {}
+  PieceMerger(const ShardPlan& shards, const std::function<void(const Piece&)>& visit)
+      : shards_(shards), visit_(visit) {}
   void add(const Piece& piece) {
     if (last_.count > 0 && !piece.is_box() && !last_.is_box() && piece.rank == last_.rank &&
         piece.dtype == last_.dtype && piece.encoding == last_.encoding &&
         piece.source == last_.source + last_.bytes() && piece.arena == last_.arena + last_.count &&
+        is_stored(piece) == is_stored(last_) &&
         (piece.encoding == nullptr || piece.element == last_.element + last_.count)) {
       last_.count += piece.count;
       return;
@@ -41,6 +44,11 @@ class PieceMerger {
   }
 
  private:
+  [[nodiscard]] bool is_stored(const Piece& piece) const {
+    return shards_.is_stored_at(piece.rank, piece.arena);
+  }
+
+  const ShardPlan& shards_;
   const std::function<void(const Piece&)>& visit_;
   Piece last_;
   std::int64_t scale_bytes_ = 0;  ///< bytes of scales in the pieces visited so far
@@ -179,6 +187,11 @@ int LoadPlan::slots(int rank, int ring_slots) const {
   return static_cast<int>(std::clamp<std::int64_t>(reads, 1, ring_slots));
 }
 
+std::int64_t LoadPlan::staging_bytes(int rank, int ring_slots) const {
+  return slots(rank, ring_slots) * round_up(slot_bytes(rank), kBlockBytes) +
+         quantiser_bytes(shards_, options_, rank);
+}
+
 /// The pieces of all ranks of elements [begin, end) of a source, the first of which lies at `position` of the
 /// read.
 void LoadPlan::visit_pieces(const Source& source, Range elements, std::int64_t position,
@@ -209,7 +222,7 @@ void LoadPlan::hulls_by_reader(const Source& source,
 }
 
 void LoadPlan::for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const {
-  PieceMerger merger(visit);
+  PieceMerger merger(shards_, visit);
   const std::int64_t end = read.offset + read.bytes;
   for (std::size_t i = static_cast<std::size_t>(read.first); i < sources_.size(); ++i) {
     const Source& source = sources_[i];
@@ -311,7 +324,7 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
     const std::int64_t chunk = round_up(read, LoadPlan::kBlockBytes) + 2 * LoadPlan::kBlockBytes;
     const std::int64_t sent = std::min(options.chunk_bytes, foreign[at]) + scales;
     const std::int64_t slot = reads ? chunk + scales + sent : staged;
-    limits[at] = ring_slots * round_up(slot, LoadPlan::kBlockBytes);
+    limits[at] = ring_slots * round_up(slot, LoadPlan::kBlockBytes) + quantiser_bytes(shards, options, rank);
   }
   return limits;
 }

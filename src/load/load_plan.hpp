@@ -85,6 +85,9 @@ struct LoadPlanOptions {
   std::vector<int> left_in_files{};  ///< tensors of the manifest that no arena gets, ascending
   /// Whether frozen routed experts in bfloat16 are stored too (encode_plain_experts()).
   bool stores_plain_experts = false;
+  /// Whether numbers arrive for stored tensors, which become their codes and scales; and whether files may
+  /// have such matrices transposed.
+  bool quantises = false, has_transposed = false;
   bool discard = false;  ///< received bytes are staged and dropped: measures the stream alone, without arenas
 };
 
@@ -113,7 +116,7 @@ class LoadPlan {
   /// Whether a piece passes through its owner's staging buffer; otherwise it is received into the arena.
   [[nodiscard]] bool is_staged(const Piece& piece) const {
     return options_.discard || options_.on_device || piece.encoding != nullptr ||
-           piece.dtype != options_.arena || piece.is_box();
+           piece.dtype != options_.arena || piece.is_box() || shards_.is_stored_at(piece.rank, piece.arena);
   }
 
   /// Calls `visit` with the pieces of a read, each as long as possible, in file order.
@@ -145,10 +148,9 @@ class LoadPlan {
   [[nodiscard]] std::int64_t scale_room(int rank) const { return totals(rank).largest_scales; }
   /// Slots of a rank's ring: `ring_slots`, or one for each read that it takes part in if those are fewer.
   [[nodiscard]] int slots(int rank, int ring_slots) const;
-  /// All that the load of a rank allocates besides its arena: its slots, in whole blocks.
-  [[nodiscard]] std::int64_t staging_bytes(int rank, int ring_slots) const {
-    return slots(rank, ring_slots) * round_up(slot_bytes(rank), kBlockBytes);
-  }
+  /// All that the load of a rank allocates besides its arena: its slots, in whole blocks, and rows that wait
+  /// to be quantised.
+  [[nodiscard]] std::int64_t staging_bytes(int rank, int ring_slots) const;
 
   /// Digest of everything that two ranks must have in common to load together.
   [[nodiscard]] Digest digest() const;

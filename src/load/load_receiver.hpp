@@ -20,7 +20,8 @@ class LoadReceiver {
   [[nodiscard]] std::size_t steps() const { return reads_.size(); }
   /// Waits for this rank's pieces of read number `read` and writes them to the arena. Call it in read order.
   void step(std::size_t read);
-  void finish() const {}  ///< each step has waited for its own
+  /// Each step has waited for its own.
+  void finish() const { writer_.finish(); }
 
   [[nodiscard]] std::int64_t staging_bytes() const { return ring_.bytes(); }
   [[nodiscard]] std::int64_t overhead_bytes() const { return 0; }

@@ -42,6 +42,7 @@ void LoadSender::step(std::size_t read) {
 
 void LoadSender::finish() {
   wait_until([this] { return travelling_.empty(); }, {"send", std::ssize(reads_), setting_.rank()});
+  writer_.finish();
 }
 
 void LoadSender::wait_until(const std::function<bool()>& is_done, const Operation& operation) {

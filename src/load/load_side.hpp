@@ -7,12 +7,14 @@
 #include "device/memory.hpp"
 #include "encoding/dequantise.hpp"
 #include "load/load_plan.hpp"
+#include "load/row_quantiser.hpp"
 #include "load/streaming_loader.hpp"
 #include "shard/arena.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -65,7 +67,9 @@ struct LoadSetting {
 class ArenaWriter {
  public:
   explicit ArenaWriter(const ShardArena* arena)
-      : arena_(arena), is_on_device_(arena != nullptr && is_on_device(arena->data())) {}
+      : arena_(arena), is_on_device_(arena != nullptr && is_on_device(arena->data())) {
+    if (arena != nullptr && arena->stored() != nullptr) quantiser_.emplace(*arena);
+  }
 
   [[nodiscard]] std::byte* place(const Piece& piece) const {
     return arena_->data() + piece.arena * size_of(arena_->dtype());
@@ -73,8 +77,10 @@ class ArenaWriter {
   /// `scales` is the first of those that a piece of codes needs.
   void write(const Piece& piece, const std::byte* source, const std::byte* scales) {
     if (arena_ == nullptr) return;
+    const bool is_stored = arena_->plan().is_stored_at(arena_->rank(), piece.arena);
+    if (is_stored && piece.encoding == nullptr) return quantiser_->add(piece, source);
+    if (is_stored) return store(piece, source, scales);
     if (piece.is_box()) return write_box(piece, source);
-    if (arena_->plan().is_stored_at(arena_->rank(), piece.arena)) return store(piece, source, scales);
     if (is_on_device_ && piece.dtype == arena_->dtype() && piece.encoding == nullptr) {
       copies_.push_back({place(piece), source, piece.bytes()});
       return;
@@ -90,6 +96,10 @@ class ArenaWriter {
     copy_ranges(copies_);
     copies_.clear();
     drafts_.clear();
+  }
+  /// Call it when all pieces are written.
+  void finish() const {
+    if (quantiser_) quantiser_->finish();
   }
 
  private:
@@ -116,6 +126,7 @@ class ArenaWriter {
 
   const ShardArena* arena_;
   bool is_on_device_;
+  std::optional<RowQuantiser> quantiser_;  ///< beside an arena with stored units
   std::vector<CopiedRange> copies_;
   std::vector<std::vector<std::byte>> drafts_;  ///< elements of boxes on their way to a device
 };

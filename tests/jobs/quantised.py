@@ -43,6 +43,31 @@ def round_to_bfloat16(values):
     return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16 << 16).astype("<u4").view("<f4")
 
 
+NORMAL_FLOAT4 = numpy.array([-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+                             -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+                             0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1], "<f4")
+
+
+def int8_rounded(matrices):
+    """[..., columns] as model.frozen_format = "int8" keeps it: bitsandbytes' int8_vectorwise_quant, and back."""
+    largest = numpy.abs(matrices).max(-1, keepdims=True)
+    with numpy.errstate(divide="ignore"):
+        factor = numpy.float32(127) * (numpy.float32(1) / largest)
+    codes = numpy.rint(matrices * numpy.where(numpy.isfinite(factor), factor, numpy.float32(0)))
+    return round_to_bfloat16(codes * (largest / numpy.float32(127)))
+
+
+def nf4_rounded(matrices):
+    """[..., columns] as "nf4" keeps it: bitsandbytes' quantize_4bit of each row, with zeros behind it, and back."""
+    columns, borders = matrices.shape[-1], (NORMAL_FLOAT4[:-1] + NORMAL_FLOAT4[1:]) / numpy.float32(2)
+    padded = numpy.pad(matrices, [(0, 0)] * (matrices.ndim - 1) + [(0, -columns % 64)])
+    blocks = padded.reshape(*padded.shape[:-1], -1, 64)
+    largest = numpy.abs(blocks).max(-1, keepdims=True)
+    scaled = numpy.clip(blocks * (numpy.float32(1) / numpy.maximum(largest, numpy.float32(1e-38))), -1, 1)
+    numbers = NORMAL_FLOAT4[numpy.searchsorted(borders, scaled)] * largest
+    return round_to_bfloat16(numbers.reshape(padded.shape)[..., :columns])
+
+
 def stored(directory):
     """{name: (dtype, shape, bytes)} of all files of a directory."""
     tensors = {}

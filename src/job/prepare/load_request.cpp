@@ -80,6 +80,8 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
                       .on_device = compute_memory() == MemoryKind::kDevice,
                       .left_in_files = tensors_of(shards, left_in_files),
                       .stores_plain_experts = config.memory.offload == Offload::kSource,
+                      .quantises = is_quantised_by_load(config.model.frozen_format),
+                      .has_transposed = blueprint.model.manifest.has_transposed_experts(),
                       .discard = config.load.sink == LoadSink::kDiscard}};
 }
 

@@ -29,7 +29,7 @@ JobConfig with_mode(JobConfig config, const OptimizerMode& mode, const FrozenFor
 /// Those to try, in this order.
 std::vector<FrozenForm> forms_of(const JobConfig& config, const StoredTensors& stored) {
   std::vector<FrozenForm> forms{{config.model.frozen_format, config.memory.offload}};
-  if (stored.is_empty()) return forms;
+  if (stored.is_empty() || is_quantised_by_load(config.model.frozen_format)) return forms;
   if (config.model.frozen_format == FrozenFormat::kDType)
     forms.push_back({FrozenFormat::kStored, config.memory.offload});
   const bool can_read_in_place =
@@ -70,7 +70,7 @@ FittedJob fit_optimizer(const JobConfig& config, const StoredTensors& stored,
     if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
     for (const FrozenForm& form : forms_of(config, stored)) {
       const Blueprint blueprint(with_mode(config, mode, form),
-                                form.format == FrozenFormat::kStored ? stored : StoredTensors());
+                                form.format == FrozenFormat::kDType ? StoredTensors() : stored);
       const ShardPlan shards = blueprint.shard_plan(static_cast<int>(nodes.size()));
       Workload work = workload_of(blueprint.config, std::ranges::min(growth_limits));
       work.threads = threads;

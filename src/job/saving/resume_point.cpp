@@ -132,6 +132,22 @@ void require_same_data(const FoundStep& found, const DataSettings& settings, con
        found.step.data_digest);
 }
 
+void require_same_base(const FoundStep& found, const ModelSettings& model, const std::string& digest) {
+  if (found.step.base_digest == digest) return;
+  const std::string format = name_of(model.frozen_format), before = found.step.text("model.frozen_format");
+  const bool was_quantised = before == name_of(FrozenFormat::kInt8) || before == name_of(FrozenFormat::kNf4);
+  if (before != format && (was_quantised || is_quantised_by_load(model.frozen_format)))
+    fail(
+        ExitCode::kBadConfig,
+        "model.frozen_format: found \"{}\", expected \"{}\", because {} was trained on frozen weights in that form, "
+        "which are other numbers: their digest was {}, and is {}",
+        format, before, found.path.string(), found.step.base_digest, digest);
+  fail(ExitCode::kBadData,
+       "model.path: {} is not what {} was trained on: its frozen weights have digest {}, and had {}. Likely "
+       "cause: another revision of the model",
+       model.path.string(), found.path.string(), digest, found.step.base_digest);
+}
+
 bool has_saved_steps(const JobConfig& config) {
   return !begins_anew(config) && !list_steps(checkpoint_directory(config)).empty();
 }

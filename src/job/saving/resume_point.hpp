@@ -41,6 +41,10 @@ struct DataIdentity {
 /// Error(kBadData) if the step was saved of a training on other tokens.
 void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data);
 
+/// Error if the step was saved of a training on other frozen weights than those with `digest`: kBadConfig
+/// where model.frozen_format makes them others, else kBadData.
+void require_same_base(const FoundStep& found, const ModelSettings& model, const std::string& digest);
+
 /// Whether results in the run directory are of this very job: it resumes from a saved step, or it was ended
 /// before it had saved one and begins anew.
 [[nodiscard]] bool continues_run(const JobConfig& config);

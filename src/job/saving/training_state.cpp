@@ -143,11 +143,7 @@ void TrainingState::set_base(std::string digest) {
 }
 
 void TrainingState::check_same_base() const {
-  if (!found_ || found_->step.base_digest == base_digest_) return;
-  fail(ExitCode::kBadData,
-       "model.path: {} is not what {} was trained on: its frozen weights have digest {}, and had {}. Likely "
-       "cause: another revision of the model",
-       context_.config().model.path.string(), found_->path.string(), base_digest_, found_->step.base_digest);
+  if (found_) require_same_base(*found_, context_.config().model, base_digest_);
 }
 
 /// Collective. Found out now, and not after hours.

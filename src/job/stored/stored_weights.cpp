@@ -15,12 +15,15 @@
 namespace sluice {
 namespace {
 
-bool is_required(const JobConfig& config) { return config.model.frozen_format == FrozenFormat::kStored; }
+bool is_required(const JobConfig& config) { return config.model.frozen_format != FrozenFormat::kDType; }
+
+bool is_quantised(const JobConfig& config) { return is_quantised_by_load(config.model.frozen_format); }
 
 bool is_possible(const JobConfig& config) {
-  return (is_required(config) || chooses_mode(config)) && config.model.init == ModelInit::kCheckpoint &&
-         can_keep_stored(config.job.kind) && config.memory.offload != Offload::kDisk &&
-         !is_saved_step(config.model.path);
+  return is_quantised(config) ||
+         ((is_required(config) || chooses_mode(config)) && config.model.init == ModelInit::kCheckpoint &&
+          can_keep_stored(config.job.kind) && config.memory.offload != Offload::kDisk &&
+          !is_saved_step(config.model.path));
 }
 
 void refuse_training_of(const TensorInfo& tensor) {
@@ -42,11 +45,11 @@ void require_weights_in_files(const JobConfig& config, const StoredTensors& stor
       config.model.path.string(), name_of(config.job.kind));
 }
 
-void refuse_gpu() {
-  fail(
-      ExitCode::kBadConfig,
-      "model.frozen_format: found \"stored\", expected \"dtype\", because codes and scales are computed with on "
-      "processors alone; device.kind = \"cpu\" takes no GPU");
+void refuse_gpu(const JobConfig& config) {
+  fail(ExitCode::kBadConfig,
+       "model.frozen_format: found \"{}\", expected \"dtype\", because codes and scales are computed with on "
+       "processors alone; device.kind = \"cpu\" takes no GPU",
+       name_of(config.model.frozen_format));
 }
 
 /// Nothing, or an error where the job asks for it, if training would change `trained`, a tensor of the
@@ -70,7 +73,39 @@ StoredTensors announced_weights(const Blueprint& plain) {
   return unless_trained(plain, tensor, std::move(stored));
 }
 
+/// Quantising what is quantised would lose digits twice, and save little: "stored" keeps such weights.
+[[noreturn]] void refuse_quantised(const Blueprint& plain, int tensor) {
+  const std::string format = name_of(plain.config.model.frozen_format);
+  const std::string what = tensor < 0 ? plain.config.model.path.string() : plain.model.manifest[tensor].name;
+  fail(
+      ExitCode::kBadConfig,
+      "model.frozen_format: found \"{}\", expected \"stored\", because {} is quantised as it is published, and "
+      "would be rounded a second time; \"stored\" keeps it as it is. For \"{}\" all the same, export it in bfloat16 "
+      "first (sluice export)",
+      format, what, format);
+}
+
+/// The matrices that the load quantises.
+StoredTensors quantised_weights(const Blueprint& plain) {
+  const ModelSettings& model = plain.config.model;
+  const Codes codes = model.frozen_format == FrozenFormat::kInt8 ? Codes::kInt8 : Codes::kNormalFloat4;
+  StoredTensors stored =
+      quantised_matrices(plain.model.manifest, codes, plain.config.job.kind == JobKind::kTrain);
+  if (is_saved_step(model.path)) return stored;
+  if (!holds_weights(model.path)) {
+    const auto quantization = read_quantization(model.path);
+    if (quantization && !quantization->codes.empty()) refuse_quantised(plain, -1);
+    return stored;
+  }
+  const CheckpointIndex index = read_checkpoint_index(model.path);
+  const CheckpointMatch match = match_checkpoint(index, plain.keys, model.dtype);
+  const int tensor = find_quantised(index, match, stored.tensors());
+  if (tensor >= 0) refuse_quantised(plain, tensor);
+  return stored;
+}
+
 StoredTensors published_weights(const Blueprint& plain) {
+  if (is_quantised(plain.config)) return quantised_weights(plain);
   if (!holds_weights(plain.config.model.path)) return announced_weights(plain);
   CheckpointIndex index = read_checkpoint_index(plain.config.model.path);
   const CheckpointMatch match = match_checkpoint(index, plain.keys, plain.config.model.dtype);
@@ -94,7 +129,7 @@ StoredTensors stored_weights(const Blueprint& plain) {
     require_weights_in_files(plain.config, stored);
     return stored;
   }
-  if (is_required(plain.config)) refuse_gpu();
+  if (is_required(plain.config)) refuse_gpu(plain.config);
   return {};
 }
 
@@ -114,6 +149,9 @@ Blueprint blueprint_with_stored(JobConfig config) {
 
 std::string stored_note(const Blueprint& blueprint) {
   if (!is_required(blueprint.config) || !blueprint.stored.is_empty()) return "";
+  if (is_quantised(blueprint.config))
+    return "model.frozen_format asks for quantised weights, and this job trains all matrices: codes cannot be trained, and "
+           "all weights are kept as model.dtype says";
   return "model.frozen_format is \"stored\", and none of the weights that this job keeps is quantised: all weights are kept as "
          "model.dtype says";
 }

@@ -9,14 +9,15 @@
 namespace sluice {
 
 /// Whether jobs of a kind can keep weights that they do not train as they were published. An export writes
-/// them all as numbers.
+/// them all as numbers; it quantises those that it should, so that it writes what a training computed with.
 [[nodiscard]] bool can_keep_stored(JobKind kind);
 
 /// The quantised tensors of model.path that model.frozen_format = "stored" keeps as codes and scales, or
 /// could keep where optimizer.fit chooses; nothing for "dtype", for weights that are drawn or come from a
-/// saved step, and where nothing is quantised. `plain` is the job without them. By the headers of the files,
-/// or where there are no weights by what config.json announces. Error(kBadConfig) if training would change
-/// quantised weights, or if they would lie in a GPU's memory; others as plan_load().
+/// saved step, and where nothing is quantised. For "int8" and "nf4" the matrices that the load quantises.
+/// `plain` is the job without them. By the headers of the files, or where there are no weights by what
+/// config.json announces. Error(kBadConfig) if training would change quantised weights, if such weights
+/// should be quantised again, or if they would lie in a GPU's memory; others as plan_load().
 [[nodiscard]] StoredTensors stored_weights(const Blueprint& plain);
 
 /// Collective over `comm`. The same, from what rank 0 reads.

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "encoding/dequantise.hpp"
+#include "encoding/quantise.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -89,6 +90,24 @@ void StoredLayout::dequantise(int unit, Range elements, Bytes<const std::byte> b
   for_each_common(unit, elements, [&](const Encoding& encoding, const Common& part) {
     sluice::dequantise(encoding, part.encoded, bytes.at(part.codes), bytes.at(part.scales), to,
                        out + (part.elements.begin - elements.begin) * size_of(to));
+  });
+}
+
+StoredLayout::RowPlace StoredLayout::row_at(int unit, std::int64_t element) const {
+  const std::vector<Run>& runs = at(unit).runs;
+  const auto run = std::ranges::upper_bound(runs, element, {}, &Run::end);
+  SLUICE_ASSERT(run != runs.end() && run->begin <= element, "element {} of unit {} is not held", element,
+                unit);
+  const std::int64_t columns = encodings_[static_cast<std::size_t>(run->encoding)].columns;
+  const std::int64_t begin = element - (run->element + element - run->begin) % columns;
+  return {{begin, begin + columns}, run->end()};
+}
+
+void StoredLayout::quantise(int unit, Range elements, const float* values, Bytes<std::byte> bytes) const {
+  for_each_common(unit, elements, [&](const Encoding& encoding, const Common& part) {
+    quantise_rows(encoding, part.elements.count() / encoding.columns,
+                  values + (part.elements.begin - elements.begin), bytes.at(part.codes),
+                  bytes.at(part.scales));
   });
 }
 

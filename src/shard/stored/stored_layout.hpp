@@ -64,6 +64,17 @@ class StoredLayout {
   /// to one tensor, of fused experts to one expert. Several threads may call this at a time.
   void dequantise(int unit, Range elements, Bytes<const std::byte> bytes, DType to, std::byte* out) const;
 
+  /// The row of a stored matrix that holds an element of a unit's buffer, and where the rows end that one
+  /// rank has of the matrix: elements of that buffer.
+  struct RowPlace {
+    Range row;
+    std::int64_t end = 0;
+  };
+  [[nodiscard]] RowPlace row_at(int unit, std::int64_t element) const;
+
+  /// Keeps numbers of whole rows, of one matrix and one rank, as the nearest codes with their scales.
+  void quantise(int unit, Range elements, const float* values, Bytes<std::byte> bytes) const;
+
   /// Keeps the codes and scales of elements that this rank owns, as they come from a file: `codes` is that of
   /// the first one, `scales` the first of `encoding`'s scales that they need. `first_encoded` numbers the
   /// first one for that encoding.
