@@ -22,11 +22,13 @@ using nlohmann::json;
 constexpr std::int64_t kMostBytes = std::int64_t{16} << 30;
 
 /// Keys and values that change answers, under the names that the digests in earlier answer files were made
-/// with.
+/// with. Of the forms of frozen weights those that have the same numbers give the same answers.
 std::string settings_of(const JobConfig& config) {
   std::string text;
   for (const ConfigEntry& entry : canonical_entries(config))
     if (rules_of(entry.key).changes_answers) text += earlier_name(entry.key) + "=" + entry.value + "\n";
+  const FrozenFormat format = config.model.frozen_format;
+  if (is_quantised_by_load(format)) text += "model.frozen_format=" + name_of(format) + "\n";
   return text;
 }
 

@@ -117,6 +117,15 @@ class Using(QuantisedBaseTest):
                 with self.subTest(form=form, ranks=ranks):
                     self.assertEqual(self.answers("int4", ranks=ranks, **twin), self.answers("int4", ranks=ranks, **quantised_base))
 
+    def test_answers_are_not_mixed_with_those_of_other_numbers(self):
+        prompts = self.directory / "prompts.jsonl"
+        prompts.write_text(json.dumps({"tokens": [3, 4, 5]}) + "\n")
+        for form, status, parts in (("int8", 0, []), ("int8", 0, []), ("nf4", 78, ["generate.output"]), ("dtype", 78, ["generate.output"])):
+            job = self.write_job(f"answers-{form}.toml", job={"kind": "generate", "output": self.directory / "answers"},
+                                 model={"path": FIXTURES / "qwen3-moe-tiny", "frozen_format": form},
+                                 generate={"prompts": prompts, "max_tokens": 4, "positions": 16})
+            self.expect(run_job(1, job), status, *parts)
+
     def trained(self, path, form, name, status=0, *parts, steps=4, **changes):
         """A run of two steps that goes on, and the model that it exports at its end, by file."""
         out = self.directory / f"merged-{name}"
