@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kReadRoundBytes = 256 * kMiB;
 
 /// An entry of a step with its file.
-struct Source {
+struct FiledEntry {
   int file = 0;
   const SavedEntry* entry = nullptr;
 };
@@ -33,24 +33,24 @@ struct Source {
 using ArrayName = std::pair<std::string_view, std::string_view>;  ///< tensor and array
 
 /// The entries of each array, in the order of its numbers.
-std::map<ArrayName, std::vector<Source>> sources_of(const SavedStep& step) {
-  std::map<ArrayName, std::vector<Source>> sources;
+std::map<ArrayName, std::vector<FiledEntry>> entries_of(const SavedStep& step) {
+  std::map<ArrayName, std::vector<FiledEntry>> entries;
   for (std::size_t file = 0; file < step.files.size(); ++file)
     for (const SavedEntry& entry : step.files[file].entries)
-      sources[{entry.tensor, entry.array}].push_back({static_cast<int>(file), &entry});
-  for (auto& [name, list] : sources)
-    std::ranges::sort(list, {}, [](const Source& source) { return source.entry->numbers.begin; });
-  return sources;
+      entries[{entry.tensor, entry.array}].push_back({static_cast<int>(file), &entry});
+  for (auto& [name, list] : entries)
+    std::ranges::sort(list, {}, [](const FiledEntry& filed) { return filed.entry->numbers.begin; });
+  return entries;
 }
 
 /// Plans the copies of one span after the other.
 class Planner {
  public:
   Planner(const SavedStep& step, const std::filesystem::path& directory, const ParameterManifest& manifest)
-      : directory_(directory), manifest_(manifest), sources_(sources_of(step)) {
-    for (const auto& [name, list] : sources_) {
+      : directory_(directory), manifest_(manifest), entries_(entries_of(step)) {
+    for (const auto& [name, list] : entries_) {
       Coverage held;
-      for (const Source& source : list) held.add(0, source.entry->numbers);
+      for (const FiledEntry& filed : list) held.add(0, filed.entry->numbers);
       for (const Coverage::Fault& fault : held.faults(std::array{Coverage::Whole()}))
         if (!fault.is_gap)
           fail(ExitCode::kBadData, "{} holds number {} of {} of {} twice", directory.string(),
@@ -60,14 +60,14 @@ class Planner {
 
   void add(const StateSpan& span) {
     const std::string& tensor = manifest_[span.tensor].name;
-    const auto found = sources_.find({tensor, span.array});
+    const auto found = entries_.find({tensor, span.array});
     std::int64_t at = span.numbers.begin;
-    if (found != sources_.end()) {
-      const std::vector<Source>& list = found->second;
-      auto source =
-          std::ranges::upper_bound(list, at, {}, [](const Source& s) { return s.entry->numbers.begin; });
-      if (source != list.begin()) --source;
-      for (; at < span.numbers.end && source != list.end(); ++source) at = add_part(span, *source, at);
+    if (found != entries_.end()) {
+      const std::vector<FiledEntry>& list = found->second;
+      auto filed =
+          std::ranges::upper_bound(list, at, {}, [](const FiledEntry& s) { return s.entry->numbers.begin; });
+      if (filed != list.begin()) --filed;
+      for (; at < span.numbers.end && filed != list.end(); ++filed) at = add_part(span, *filed, at);
     }
     if (at < span.numbers.end)
       fail(ExitCode::kBadData, "{} does not hold {} of {} from number {} on", directory_.string(), span.array,
@@ -82,21 +82,21 @@ class Planner {
 
  private:
   /// Takes what an entry has of a span from number `at` on; returns the first number after it.
-  std::int64_t add_part(const StateSpan& span, const Source& source, std::int64_t at) {
-    const SavedEntry& entry = *source.entry;
+  std::int64_t add_part(const StateSpan& span, const FiledEntry& filed, std::int64_t at) {
+    const SavedEntry& entry = *filed.entry;
     if (entry.numbers.begin > at || entry.numbers.end <= at) return at;
     if (entry.dtype != span.dtype)
       fail(ExitCode::kBadData, "{} holds {} of {} in {}, expected {}", directory_.string(), entry.array,
            entry.tensor, name_of(entry.dtype), name_of(span.dtype));
     const std::int64_t end = std::min(entry.numbers.end, span.numbers.end), size = size_of(span.dtype);
-    copies_.push_back({source.file, entry.offset + (at - entry.numbers.begin) * size, (end - at) * size,
+    copies_.push_back({filed.file, entry.offset + (at - entry.numbers.begin) * size, (end - at) * size,
                        span.data + (at - span.numbers.begin) * size});
     return end;
   }
 
   const std::filesystem::path& directory_;
   const ParameterManifest& manifest_;
-  std::map<ArrayName, std::vector<Source>> sources_;
+  std::map<ArrayName, std::vector<FiledEntry>> entries_;
   std::vector<RestoreCopy> copies_;
 };
 

@@ -23,11 +23,11 @@ std::string_view text_of(FileAccess access, bool was_cached) {
 
 }  // namespace
 
-ChunkReader::Source::~Source() {
+ChunkReader::OpenFile::~OpenFile() {
   if (forget) file.drop_cache(0, file.size_bytes());
 }
 
-std::shared_ptr<const ChunkReader::Source> ChunkReader::open(int file) const {
+std::shared_ptr<const ChunkReader::OpenFile> ChunkReader::open(int file) const {
   const CheckpointFile& expected = plan_.files()[static_cast<std::size_t>(file)];
   InputFile buffered = open_source(directory_, expected);
   const bool was_cached = is_mostly_cached(buffered);
@@ -38,16 +38,16 @@ std::shared_ptr<const ChunkReader::Source> ChunkReader::open(int file) const {
       keep ? FileAccess::kBuffered : (direct ? FileAccess::kDirect : FileAccess::kDropBehind);
   log::info("{}: {}", expected.name, text_of(access, was_cached));
   if (!direct) buffered.advise_sequential();
-  return std::make_shared<const Source>(direct ? *std::move(direct) : std::move(buffered), access, !keep);
+  return std::make_shared<const OpenFile>(direct ? *std::move(direct) : std::move(buffered), access, !keep);
 }
 
-std::shared_ptr<const ChunkReader::Source> ChunkReader::source_of(int file) {
+std::shared_ptr<const ChunkReader::OpenFile> ChunkReader::file_of(int file) {
   const std::lock_guard lock(mutex_);
   if (file != chunks_.file) chunks_ = {file, open(file)};
-  return chunks_.source;
+  return chunks_.opened;
 }
 
-std::shared_ptr<const ChunkReader::Source> ChunkReader::scales_of(int file) {
+std::shared_ptr<const ChunkReader::OpenFile> ChunkReader::scales_of(int file) {
   const std::lock_guard lock(mutex_);
   if (file != scales_.file) {
     InputFile opened = open_source(directory_, plan_.files()[static_cast<std::size_t>(file)]);
@@ -55,9 +55,9 @@ std::shared_ptr<const ChunkReader::Source> ChunkReader::scales_of(int file) {
         policy_ == CachePolicy::kKeep || (policy_ == CachePolicy::kAuto && is_mostly_cached(opened));
     opened.advise_random();
     const FileAccess access = keep ? FileAccess::kBuffered : FileAccess::kDropBehind;
-    scales_ = {file, std::make_shared<const Source>(std::move(opened), access, !keep)};
+    scales_ = {file, std::make_shared<const OpenFile>(std::move(opened), access, !keep)};
   }
-  return scales_.source;
+  return scales_.opened;
 }
 
 void ChunkReader::read_scales(const Read& read, std::span<std::byte> room) {
@@ -66,20 +66,20 @@ void ChunkReader::read_scales(const Read& read, std::span<std::byte> room) {
     const std::int64_t bytes = piece.scale_bytes();
     if (bytes == 0) return;
     const Encoding& encoding = *piece.encoding;
-    const std::shared_ptr<const Source> source = scales_of(encoding.scale_file);
+    const std::shared_ptr<const OpenFile> opened = scales_of(encoding.scale_file);
     const std::int64_t offset = encoding.scale_begin + encoding.scale_bytes({0, piece.scales().begin});
-    source->file.read_at(
+    opened->file.read_at(
         offset, room.subspan(static_cast<std::size_t>(piece.scale_source), static_cast<std::size_t>(bytes)));
     const std::int64_t before = offset % InputFile::kBlockBytes;
-    if (source->access == FileAccess::kDropBehind) source->file.drop_cache(offset - before, before + bytes);
+    if (opened->access == FileAccess::kDropBehind) opened->file.drop_cache(offset - before, before + bytes);
   });
 }
 
 Chunk ChunkReader::read(const Read& read, std::span<std::byte> slot) {
-  const std::shared_ptr<const Source> source = source_of(read.file);
-  if (source->access == FileAccess::kDirect) return read_direct(source->file, read, slot);
-  const Chunk chunk = read_buffered(source->file, read, slot);
-  if (source->access == FileAccess::kDropBehind) source->file.drop_cache(read.offset, read.bytes);
+  const std::shared_ptr<const OpenFile> opened = file_of(read.file);
+  if (opened->access == FileAccess::kDirect) return read_direct(opened->file, read, slot);
+  const Chunk chunk = read_buffered(opened->file, read, slot);
+  if (opened->access == FileAccess::kDropBehind) opened->file.drop_cache(read.offset, read.bytes);
   return chunk;
 }
 

@@ -47,12 +47,12 @@ class ChunkReader {
   void read_scales(const Read& read, std::span<std::byte> room);
 
  private:
-  struct Source {
-    Source(InputFile open_file, FileAccess chosen, bool drop_at_end)
+  struct OpenFile {
+    OpenFile(InputFile open_file, FileAccess chosen, bool drop_at_end)
         : file(std::move(open_file)), access(chosen), forget(drop_at_end) {}
-    ~Source();
-    Source(const Source&) = delete;
-    Source& operator=(const Source&) = delete;
+    ~OpenFile();
+    OpenFile(const OpenFile&) = delete;
+    OpenFile& operator=(const OpenFile&) = delete;
 
     InputFile file;
     FileAccess access;
@@ -62,11 +62,11 @@ class ChunkReader {
   /// The file that was opened last of its kind, shared by the threads.
   struct Opened {
     int file = -1;
-    std::shared_ptr<const Source> source;
+    std::shared_ptr<const OpenFile> opened;
   };
-  [[nodiscard]] std::shared_ptr<const Source> source_of(int file);
-  [[nodiscard]] std::shared_ptr<const Source> scales_of(int file);
-  [[nodiscard]] std::shared_ptr<const Source> open(int file) const;
+  [[nodiscard]] std::shared_ptr<const OpenFile> file_of(int file);
+  [[nodiscard]] std::shared_ptr<const OpenFile> scales_of(int file);
+  [[nodiscard]] std::shared_ptr<const OpenFile> open(int file) const;
   [[nodiscard]] Chunk read_direct(const InputFile& file, const Read& read, std::span<std::byte> slot) const;
   [[nodiscard]] Chunk read_buffered(const InputFile& file, const Read& read, std::span<std::byte> slot) const;
 

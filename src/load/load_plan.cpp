@@ -98,7 +98,7 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
                 options.chunk_bytes);
   SLUICE_ASSERT(options.readers.world() == shards.world(), "readers for {} ranks, shards for {}",
                 options.readers.world(), shards.world());
-  sources_.reserve(match.entries.size());
+  extents_.reserve(match.entries.size());
   for (const MatchedEntry& matched : match.entries) {
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(matched.entry)];
     if (matched.count == 0 || std::ranges::binary_search(options.left_in_files, matched.tensor)) continue;
@@ -110,9 +110,10 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
       range.rows = entry.shape[entry.shape.size() - 2];
       range.columns = entry.shape.back();
     }
-    sources_.push_back({entry.file, range, entry.dtype, begin, bits, entry.encoding, matched.entry_begin});
+    extents_.push_back({entry.file, range, entry.dtype, begin, bits, entry.encoding, matched.entry_begin});
   }
-  std::ranges::sort(sources_, {}, [](const Source& s) { return std::tuple(s.file, s.begin); });
+  std::ranges::sort(extents_, {},
+                    [](const FileExtent& extent) { return std::tuple(extent.file, extent.begin); });
   cut_reads();
   add_up();
 }
@@ -120,19 +121,19 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
 void LoadPlan::cut_reads() {
   std::vector<ReadCutter> cutters;
   for (int rank = 0; rank < readers().world(); ++rank) cutters.emplace_back(rank, options_.chunk_bytes);
-  for (int i = 0; i < static_cast<int>(sources_.size()); ++i) {
-    const Source& source = sources_[static_cast<std::size_t>(i)];
+  for (int i = 0; i < static_cast<int>(extents_.size()); ++i) {
+    const FileExtent& extent = extents_[static_cast<std::size_t>(i)];
     const auto add = [&](int reader, const Piece& piece) {
-      cutters[static_cast<std::size_t>(reader)].add(source.file, i, piece);
+      cutters[static_cast<std::size_t>(reader)].add(extent.file, i, piece);
     };
-    if (source.range.rows > 0)
-      hulls_by_reader(source, [&](int reader, Range elements) {
+    if (extent.range.rows > 0)
+      hulls_by_reader(extent, [&](int reader, Range elements) {
         add(reader, {{.rank = reader, .count = elements.count()},
-                     source.begin + source.bytes_of(elements.begin),
-                     source.dtype});
+                     extent.begin + extent.bytes_of(elements.begin),
+                     extent.dtype});
       });
     else
-      visit_pieces(source, {0, source.range.count}, source.begin,
+      visit_pieces(extent, {0, extent.range.count}, extent.begin,
                    [&](const Piece& piece) { add(readers().reader_of(piece.rank), piece); });
   }
   for (ReadCutter& cutter : cutters) cutter.finish(reads_);
@@ -192,23 +193,23 @@ std::int64_t LoadPlan::staging_bytes(int rank, int ring_slots) const {
          quantiser_bytes(shards_, options_, rank);
 }
 
-/// The pieces of all ranks of elements [begin, end) of a source, the first of which lies at `position` of the
+/// The pieces of all ranks of elements [begin, end) of an extent, the first of which lies at `position` of the
 /// read.
-void LoadPlan::visit_pieces(const Source& source, Range elements, std::int64_t position,
+void LoadPlan::visit_pieces(const FileExtent& extent, Range elements, std::int64_t position,
                             const std::function<void(const Piece&)>& visit) const {
   const Encoding* encoding =
-      source.encoding < 0 ? nullptr : &encodings_[static_cast<std::size_t>(source.encoding)];
-  for_each_move(shards_, source.range, elements, {}, [&](const Move& move) {
-    visit({move, position + source.bytes_of(move.file - elements.begin), source.dtype, encoding,
-           encoding == nullptr ? 0 : source.encoded_element + move.file});
+      extent.encoding < 0 ? nullptr : &encodings_[static_cast<std::size_t>(extent.encoding)];
+  for_each_move(shards_, extent.range, elements, {}, [&](const Move& move) {
+    visit({move, position + extent.bytes_of(move.file - elements.begin), extent.dtype, encoding,
+           encoding == nullptr ? 0 : extent.encoded_element + move.file});
   });
 }
 
 /// Calls visit(reader, elements) for each matrix and each reader of a part of it with the elements, counted
-/// in the source, from the first to the last that the reader needs.
-void LoadPlan::hulls_by_reader(const Source& source,
+/// in the extent, from the first to the last that the reader needs.
+void LoadPlan::hulls_by_reader(const FileExtent& extent,
                                const std::function<void(int reader, Range elements)>& visit) const {
-  const FileRange& range = source.range;
+  const FileRange& range = extent.range;
   std::map<int, Range> hulls;
   for (std::int64_t first = 0; first < range.count; first += range.matrix()) {
     hulls.clear();
@@ -224,13 +225,13 @@ void LoadPlan::hulls_by_reader(const Source& source,
 void LoadPlan::for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const {
   PieceMerger merger(shards_, visit);
   const std::int64_t end = read.offset + read.bytes;
-  for (std::size_t i = static_cast<std::size_t>(read.first); i < sources_.size(); ++i) {
-    const Source& source = sources_[i];
-    if (source.file != read.file || source.begin >= end) break;
-    const std::int64_t from = std::max(read.offset, source.begin);
-    const Range inside{source.elements_in(from - source.begin),
-                       source.elements_in(std::min(end, source.end()) - source.begin)};
-    visit_pieces(source, inside, from - read.offset, [&](const Piece& piece) {
+  for (std::size_t i = static_cast<std::size_t>(read.first); i < extents_.size(); ++i) {
+    const FileExtent& extent = extents_[i];
+    if (extent.file != read.file || extent.begin >= end) break;
+    const std::int64_t from = std::max(read.offset, extent.begin);
+    const Range inside{extent.elements_in(from - extent.begin),
+                       extent.elements_in(std::min(end, extent.end()) - extent.begin)};
+    visit_pieces(extent, inside, from - read.offset, [&](const Piece& piece) {
       if (readers().reader_of(piece.rank) == read.reader)
         merger.add(piece);  // hulls hold more than is needed
     });
@@ -286,11 +287,11 @@ Digest LoadPlan::digest() const {
     out.text(file.name);
     out.number(file.bytes);
   }
-  for (const Source& source : sources_)
+  for (const FileExtent& extent : extents_)
     for (const std::int64_t value :
-         {std::int64_t{source.file}, std::int64_t{source.range.tensor},
-          static_cast<std::int64_t>(source.dtype), source.begin, source.range.begin, source.range.count,
-          std::int64_t{source.encoding}, source.encoded_element, source.range.rows, source.range.columns})
+         {std::int64_t{extent.file}, std::int64_t{extent.range.tensor},
+          static_cast<std::int64_t>(extent.dtype), extent.begin, extent.range.begin, extent.range.count,
+          std::int64_t{extent.encoding}, extent.encoded_element, extent.range.rows, extent.range.columns})
       out.number(value);
   for (const Encoding& encoding : encodings_)
     for (const std::int64_t value : numbers_of(encoding)) out.number(value);

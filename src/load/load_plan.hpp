@@ -157,7 +157,7 @@ class LoadPlan {
 
  private:
   /// A range of a tensor in a file, whose bytes begin at `begin`. Elements or codes have `bits` each.
-  struct Source {
+  struct FileExtent {
     int file = 0;
     FileRange range;
     DType dtype = DType::kFloat32;
@@ -181,16 +181,16 @@ class LoadPlan {
   void add_up();
   void add_up(Read& read, const std::vector<Transfer>& transfers);
   void check_coverage(std::optional<int> rank) const;
-  void visit_pieces(const Source& source, Range elements, std::int64_t position,
+  void visit_pieces(const FileExtent& extent, Range elements, std::int64_t position,
                     const std::function<void(const Piece&)>& visit) const;
-  void hulls_by_reader(const Source& source,
+  void hulls_by_reader(const FileExtent& extent,
                        const std::function<void(int reader, Range elements)>& visit) const;
   [[nodiscard]] const RankTotals& totals(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
 
   const ShardPlan& shards_;
   LoadPlanOptions options_;
   std::vector<CheckpointFile> files_;
-  std::vector<Source> sources_;  ///< sources ordered by file, then by begin; none is empty
+  std::vector<FileExtent> extents_;  ///< extents ordered by file, then by begin; none is empty
   std::vector<Encoding> encodings_;
   std::vector<Read> reads_;
   std::vector<RankTotals> ranks_;

@@ -66,10 +66,10 @@ hdf5::Dataset create_unknown(hdf5::File& file, const Column& column, int size) {
   return dataset;
 }
 
-template <class Source>
-std::vector<Column> plain_columns(const std::vector<ColumnOf<Source>>& columns) {
+template <class Row>
+std::vector<Column> plain_columns(const std::vector<ColumnOf<Row>>& columns) {
   std::vector<Column> out;
-  for (const ColumnOf<Source>& column : columns) out.push_back(column.column);
+  for (const ColumnOf<Row>& column : columns) out.push_back(column.column);
   return out;
 }
 

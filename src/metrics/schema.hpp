@@ -92,10 +92,10 @@ struct Column {
 };
 
 /// A column and the value that a source gives it.
-template <class Source>
+template <class Row>
 struct ColumnOf {
   Column column;
-  std::function<MetricValues(const Source&)> values;
+  std::function<MetricValues(const Row&)> values;
 };
 using StepColumn = ColumnOf<TrainRow>;
 using LoadColumn = ColumnOf<LoadTable>;  ///< a dataset [ranks] that is no table of rows

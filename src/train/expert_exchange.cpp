@@ -36,12 +36,13 @@ at::Tensor ExpertExchange::Buffer::rows(std::int64_t rows, std::int64_t width, a
   return bytes_.narrow(0, 0, bytes).view(dtype).view({rows, width});
 }
 
-ExpertExchange::ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer, Way way)
+ExpertExchange::ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer,
+                               Gathering gathering)
     : group_(group),
       experts_(experts),
       timer_(timer),
-      gathers_(way == Way::kGather ||
-               (way == Way::kBySize && group != nullptr && group->size() <= kGatheringRanks)) {
+      gathers_(gathering == Gathering::kAlways ||
+               (gathering == Gathering::kBySize && group != nullptr && group->size() <= kGatheringRanks)) {
   if (group != nullptr && !gathers_) rank_of_expert_ = ranks_of_experts(experts, group->size());
 }
 

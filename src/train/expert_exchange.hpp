@@ -19,12 +19,13 @@ namespace sluice {
 
 class ExpertExchange final : public ops::TokenExchange {
  public:
-  /// Whether a group of that size all-gathers its tokens.
-  enum class Way : std::uint8_t { kBySize, kGather, kRoute };
+  /// Whether a group all-gathers its tokens: as its size makes it the cheaper one, or always, or never.
+  enum class Gathering : std::uint8_t { kBySize, kAlways, kNever };
 
   /// `group` (null: every rank has all experts) and `timer` must outlive the exchange. `experts`: of a layer,
   /// over the group.
-  ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer, Way way = Way::kBySize);
+  ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer,
+                 Gathering gathering = Gathering::kBySize);
 
   /// Collective over the group. The tokens of each micro-batch that this rank will take through every layer;
   /// returns how many the rank with the most has. From here on each layer sees that many dispatches in

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-using Way = ExpertExchange::Way;
+using Gathering = ExpertExchange::Gathering;
 constexpr std::int64_t kExperts = 7;
 constexpr std::int64_t kWidth = 3;
 
@@ -33,10 +33,10 @@ at::Tensor work(const ops::ExpertTokens& here, std::int64_t first, std::int64_t 
   return here.x.to(at::kFloat) * ((here.experts + 1) * is_here).sum(1, true).to(at::kFloat);
 }
 
-void expect_round_trips(Way way, at::ScalarType dtype) {
+void expect_round_trips(Gathering gathering, at::ScalarType dtype) {
   Communicator& comm = test::test_world();
   PhaseTimer timer;
-  ExpertExchange exchange(&comm, kExperts, timer, way);
+  ExpertExchange exchange(&comm, kExperts, timer, gathering);
   const std::int64_t end = equal_part_begin(kExperts, comm.size(), comm.rank() + 1);
   EXPECT_EQ(exchange.first_expert(), equal_part_begin(kExperts, comm.size(), comm.rank()));
   std::vector<std::int64_t> counts{count_of(comm.rank(), 0)};
@@ -47,7 +47,7 @@ void expect_round_trips(Way way, at::ScalarType dtype) {
     const ops::ExpertTokens own = tokens_of(comm.rank(), count, dtype);
     exchange.begin_dispatch(own);
     const auto [here, is_own] = exchange.arriving();
-    EXPECT_TRUE(way == Way::kRoute || here.x.slice(0, is_own.begin, is_own.end).equal(own.x))
+    EXPECT_TRUE(gathering == Gathering::kNever || here.x.slice(0, is_own.begin, is_own.end).equal(own.x))
         << "own tokens need not travel";
     exchange.finish_dispatch();
     EXPECT_TRUE(here.d_out.equal(here.x * 2));
@@ -60,14 +60,14 @@ void expect_round_trips(Way way, at::ScalarType dtype) {
 }
 
 TEST(ExpertExchange, what_experts_make_of_a_token_comes_back_to_it) {
-  for (const Way way : {Way::kGather, Way::kRoute})
-    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) expect_round_trips(way, dtype);
+  for (const Gathering gathering : {Gathering::kAlways, Gathering::kNever})
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) expect_round_trips(gathering, dtype);
 }
 
 TEST(ExpertExchange, routing_sends_a_token_to_no_rank_without_one_of_its_experts) {
   Communicator& comm = test::test_world();
   PhaseTimer timer;
-  ExpertExchange exchange(&comm, comm.size(), timer, Way::kRoute);
+  ExpertExchange exchange(&comm, comm.size(), timer, Gathering::kNever);
   ASSERT_EQ(exchange.begin({4}), 1U);
   const at::Tensor all_to_last = at::full({4, 1}, comm.size() - 1, at::kInt);
   exchange.begin_dispatch({at::ones({4, kWidth}), {}, all_to_last, at::ones({4, 1})});
