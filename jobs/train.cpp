@@ -55,7 +55,7 @@ void train(JobContext& context) {
   StepTrace step_trace(context);
   state.begin_steps();
   std::int64_t done = state.steps_done();
-  while (done < config.train.steps && !state.is_out_of_patience()) {
+  while (done < config.train.steps && context.ending == ExitCode::kDone && !state.is_out_of_patience()) {
     fault_point("train.step", context.comm.rank());
     context.comm.set_deadline("step", limit.seconds());
     const std::int64_t step = done + 1;
@@ -73,14 +73,14 @@ void train(JobContext& context) {
     const HeldOutLoss loss = held_out.after_step(step, trainer.binder());
     report.add(step, metrics, rate, seconds, loss.files, batches.epochs(step));
     guard.after_step(step, metrics, rate);
-    const bool ends = state.after_step(step, metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated);
+    const double held_out_loss = metrics.left_out == LeftOut::kNo ? loss.all : kNotEvaluated;
+    if (state.after_step(step, held_out_loss)) context.ending = ExitCode::kResumable;
     report.add(samples.after_step(step));
-    step_trace.after_step(step, ends || step == config.train.steps || state.is_out_of_patience());
+    step_trace.after_step(step);
     done = step;
-    if (!ends) continue;
-    context.ending = ExitCode::kResumable;
-    return report.finish();
   }
+  step_trace.finish(done);
+  if (context.ending == ExitCode::kResumable) return report.finish();
 
   // 5. What is left of the run, what cost most first.
   if (done < config.train.steps) tell_of_patience(context, state, done);

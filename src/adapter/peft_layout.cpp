@@ -158,7 +158,7 @@ std::string peft_config_text(const AdapterDescription& adapters, const Parameter
   std::vector<std::int64_t> ranks;
   std::vector<double> alphas;
   for (const AdaptedTensor& adapted : adapters.tensors) {
-    const double alpha = adapted.scale * scale_divisor(adapted.rank, style.rslora);
+    const double alpha = adapted.scale * scale_divisor(adapted.rank, ScaleRule{style.rslora});
     ranks.push_back(adapted.rank);
     alphas.push_back(number(alpha).get<double>());
   }

@@ -98,7 +98,8 @@ std::int64_t PeftTargets::rank_of(const std::string& name) const {
 
 double PeftTargets::scale_of(const std::string& name) const {
   const double* alpha = first_match(alphas_, name);
-  return (alpha == nullptr ? config_.alpha : *alpha) / scale_divisor(rank_of(name), config_.rslora);
+  return (alpha == nullptr ? config_.alpha : *alpha) /
+         scale_divisor(rank_of(name), ScaleRule{config_.rslora});
 }
 
 }  // namespace sluice

@@ -88,7 +88,8 @@ ExpandedText expand_variables(std::string_view text) {
   return expanded;
 }
 
-ExpandedValue expand_value(const Value& value, bool is_path) {
+ExpandedValue expand_value(const Value& value, TextKind kind) {
+  const bool is_path = kind == TextKind::kPath;
   std::vector<std::string> texts = texts_of(value);
   const std::vector<std::string> written = texts;
   for (std::string& text : texts) {

@@ -34,7 +34,10 @@ struct ExpandedValue {
   std::string problem;  ///< fault, or ""
 };
 
+/// What the texts of a value are.
+enum class TextKind : bool { kPlain, kPath };
+
 /// Expands the variables in a value, and "~" in a path.
-[[nodiscard]] ExpandedValue expand_value(const Value& value, bool is_path);
+[[nodiscard]] ExpandedValue expand_value(const Value& value, TextKind kind);
 
 }  // namespace sluice

@@ -152,7 +152,7 @@ void JobReader::take_value(const Field& field, const Entry& entry) {
 /// reported, if it takes none.
 std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& name, Entry entry,
                                          const std::function<bool(const Value&)>& take) {
-  const ExpandedValue expanded = expand_value(entry.value, key.is_path);
+  const ExpandedValue expanded = expand_value(entry.value, TextKind{key.is_path});
   if (!expanded.problem.empty()) {
     problem(entry.where, fmt::format("{}: found {}, but {}", name, entry.found, expanded.problem));
     return std::nullopt;

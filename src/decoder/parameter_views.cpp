@@ -146,7 +146,7 @@ void ParameterViews::unbind(int unit) { bind(unit, nullptr); }
 
 void ParameterViews::unbind_gradients(int unit) { bind_gradients(unit, nullptr); }
 
-void ParameterViews::set_written(int unit, bool written) {
+void ParameterViews::set_written(int unit, ops::Written written) {
   for_each_view(unit, [&](const ops::Parameter& view) { view.written->set_all(written); });
 }
 

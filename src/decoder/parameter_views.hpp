@@ -66,7 +66,7 @@ class ParameterViews {
 
   /// Whether a unit's gradients hold numbers of this step: they do, if nobody says otherwise. If not, the
   /// first that come to a tensor, or to an expert, replace what is there.
-  void set_written(int unit, bool written);
+  void set_written(int unit, ops::Written written);
   /// Zeros in a unit's bound gradients, where nothing has come since.
   void clear_unwritten(int unit);
 

@@ -115,7 +115,7 @@ Blueprint::Blueprint(JobConfig job, StoredTensors published)
       stored(std::move(published)),
       layouts(make_unit_layouts(
           model.manifest, config.optimizer.state == StateFormat::kInt8 ? kStateBlock : 1, stored.tensors())),
-      stages(make_stage_plan(layouts, model.config.tie_word_embeddings)) {}
+      stages(make_stage_plan(layouts, TiedHead{model.config.tie_word_embeddings})) {}
 
 ShardPlan Blueprint::shard_plan(int world) const {
   const auto wanted = static_cast<int>(config.parallel.expert_parallel);

@@ -63,7 +63,7 @@ void require_memory_of_node(const JobContext& context) {
   if (has_gpu) std::ranges::transform(planned, planned.begin(), &RankMemory::beside_gpu);
   const int node = context.nodes[static_cast<std::size_t>(context.comm.rank())];
   require_memory(planned, context.nodes, node,
-                 memory_of_this_machine(shares_memory(context.config(), context.device)));
+                 memory_of_this_machine(memory_pool(context.config(), context.device)));
 }
 
 /// Collective. How the checkpoint gets into the shards, agreed on by all ranks.
@@ -76,7 +76,7 @@ PlannedLoad plan_load_of(const JobContext& context, std::span<const int> left_in
   return planned;
 }
 
-void print_load(const LoadReport& report, bool unified_memory) {
+void print_load(const LoadReport& report, MemoryPool memory) {
   std::vector<std::vector<std::string>> rows{{"load", "shard", "received", "sent", "read", "staging",
                                               "peak growth", "page cache", "available", "seconds"}};
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
@@ -88,7 +88,7 @@ void print_load(const LoadReport& report, bool unified_memory) {
                     format_mib(r.available_bytes), fmt::format("{:.2f}", r.seconds)});
   }
   console::write_line(console::table(rows));
-  if (!unified_memory) return;
+  if (memory != MemoryPool::kUnified) return;
   const std::int64_t pool = std::ranges::max(report.ranks, {}, &RankLoad::peak_pool_bytes).peak_pool_bytes;
   console::line("  Page cache and all processes counted, the fullest machine had {} less of free memory.",
                 format_mib(pool));
@@ -111,7 +111,7 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
     console::raw(loading.update(p.done_bytes, p.total_bytes, p.seconds));
   };
   options.loaded = [&](const LoadReport& report) {
-    if (context.is_root()) print_load(report, shares_memory(config, context.device));
+    if (context.is_root()) print_load(report, memory_pool(config, context.device));
     verifying.restart();
   };
   if (config.load.verify) options.verify.emplace();

@@ -84,9 +84,9 @@ std::optional<AdaptableWeight> find_adaptable(const ParameterManifest& manifest,
   return weight.info.name == name ? std::optional(std::move(weight)) : std::nullopt;
 }
 
-double scale_divisor(std::int64_t rank, bool rslora) {
+double scale_divisor(std::int64_t rank, ScaleRule rule) {
   const auto divisor = static_cast<double>(rank);
-  return rslora ? std::sqrt(divisor) : divisor;
+  return rule == ScaleRule::kByRootOfRank ? std::sqrt(divisor) : divisor;
 }
 
 const AdaptedTensor* AdapterDescription::find(std::string_view base) const {

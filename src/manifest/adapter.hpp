@@ -47,8 +47,9 @@ struct AdaptedTensor {
   bool operator==(const AdaptedTensor&) const = default;
 };
 
-/// Divisor that makes alpha a scale: the rank, or with rslora its square root (Kalajdzievski 2023).
-[[nodiscard]] double scale_divisor(std::int64_t rank, bool rslora);
+/// What makes alpha a scale: it is divided by the rank, or with rslora by its square root (Kalajdzievski 2023).
+enum class ScaleRule : bool { kByRank, kByRootOfRank };
+[[nodiscard]] double scale_divisor(std::int64_t rank, ScaleRule rule);
 
 /// LoRA adapters of a model, as PEFT's adapter_config.json describes them.
 struct AdapterDescription {

@@ -12,22 +12,24 @@
 
 namespace sluice::ops {
 
+enum class Written : bool { kNo, kYes };
+
 /// Whether each part of a gradient has been written in this step. A part that has not is uninitialised: its
 /// first contribution overwrites it, so that no zeros need to be written before.
 class GradientInitialized {
  public:
-  explicit GradientInitialized(std::int64_t parts) : written_(static_cast<std::size_t>(parts), kYes) {}
+  explicit GradientInitialized(std::int64_t parts)
+      : written_(static_cast<std::size_t>(parts), Written::kYes) {}
   /// Marks all parts as written, or none.
-  void set_all(bool written) { std::ranges::fill(written_, written ? kYes : kNo); }
+  void set_all(Written written) { std::ranges::fill(written_, written); }
   /// Whether the part has been written; marks it as written.
   bool add(std::int64_t part) {
-    return std::exchange(written_[static_cast<std::size_t>(part)], kYes) == kYes;
+    return std::exchange(written_[static_cast<std::size_t>(part)], Written::kYes) == Written::kYes;
   }
   [[nodiscard]] std::int64_t size() const { return std::ssize(written_); }
 
  private:
-  static constexpr char kNo = 0, kYes = 1;
-  std::vector<char> written_;
+  std::vector<Written> written_;
 };
 
 /// Matrices of fused experts that memory holds in another form than that of numbers.

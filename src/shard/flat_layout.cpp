@@ -66,7 +66,9 @@ FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
                           row_elements_of(info), !info.adapts.empty()});
     offset += round_up(elements, kAlignment);
   }
-  return {kind_of(key), key.layer, name_of(key), std::move(placements), offset, !key.frozen, key.stored};
+  return {kind_of(key),          key.layer, name_of(key),
+          std::move(placements), offset,    UnitTraining{!key.frozen},
+          UnitForm{key.stored}};
 }
 
 /// Fused tensors expert by expert: block e of each lies in stride e.
@@ -85,8 +87,9 @@ FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
     stride += round_up(block, kAlignment);
   }
   for (Placement& placement : placements) placement.block_stride = stride;
-  return {kind_of(key),     key.layer,   name_of(key), std::move(placements),
-          stride * experts, !key.frozen, key.stored};
+  return {kind_of(key),          key.layer,        name_of(key),
+          std::move(placements), stride * experts, UnitTraining{!key.frozen},
+          UnitForm{key.stored}};
 }
 
 /// The border nearest below `position` that this tensor offers, or 0.

@@ -55,26 +55,31 @@ struct Run {
   std::int64_t count = 0;
 };
 
+/// Whether training changes a unit.
+enum class UnitTraining : bool { kFrozen, kTrained };
+/// Whether shards keep a unit as numbers, or as codes and scales (StoredLayout).
+enum class UnitForm : bool { kNumbers, kStored };
+
 class FlatLayout {
  public:
   FlatLayout(UnitKind kind, int layer, std::string name, std::vector<Placement> placements,
-             std::int64_t elements, bool is_trained = true, bool is_stored = false)
+             std::int64_t elements, UnitTraining training, UnitForm form)
       : kind_(kind),
         layer_(layer),
         name_(std::move(name)),
         placements_(std::move(placements)),
         elements_(elements),
-        is_trained_(is_trained),
-        is_stored_(is_stored) {}
+        training_(training),
+        form_(form) {}
 
   [[nodiscard]] UnitKind kind() const { return kind_; }
   [[nodiscard]] int layer() const { return layer_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::vector<Placement>& placements() const { return placements_; }
   /// Whether training changes it: a unit is frozen as a whole or not at all.
-  [[nodiscard]] bool is_trained() const { return is_trained_; }
+  [[nodiscard]] bool is_trained() const { return training_ == UnitTraining::kTrained; }
   /// Whether shards keep it as codes and scales (StoredLayout); places are counted in elements all the same.
-  [[nodiscard]] bool is_stored() const { return is_stored_; }
+  [[nodiscard]] bool is_stored() const { return form_ == UnitForm::kStored; }
   /// Elements of the whole buffer, alignment gaps between tensors (zeros) included.
   [[nodiscard]] std::int64_t elements() const { return elements_; }
   [[nodiscard]] const Placement& placement_of(int tensor) const;
@@ -116,8 +121,8 @@ class FlatLayout {
   std::string name_;
   std::vector<Placement> placements_;
   std::int64_t elements_;
-  bool is_trained_;
-  bool is_stored_;
+  UnitTraining training_;
+  UnitForm form_;
 };
 
 /// Home of a manifest tensor: its unit and placement. Ties point at the tensor whose storage they share.

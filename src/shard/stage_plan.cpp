@@ -95,13 +95,13 @@ bool StagePlan::reduces_experts(const ShardPlan& plan, int rank) const {
       layers, [&](const Stage& layer) { return reduced_elements(layer, plan, rank).experts > 0; });
 }
 
-StagePlan make_stage_plan(const UnitLayouts& layouts, bool tied_head) {
+StagePlan make_stage_plan(const UnitLayouts& layouts, TiedHead tied) {
   StagePlan plan;
   for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
     const FlatLayout& layout = layouts.units[static_cast<std::size_t>(unit)];
     if (layout.kind() == UnitKind::kEmbedding) {
       plan.embed.units.push_back(unit);
-      if (tied_head) plan.head.units.push_back(unit);
+      if (tied == TiedHead::kYes) plan.head.units.push_back(unit);
     } else if (layout.kind() == UnitKind::kFinal) {
       plan.head.units.push_back(unit);
     } else {

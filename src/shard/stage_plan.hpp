@@ -61,7 +61,9 @@ struct StagePlan {
   [[nodiscard]] std::int64_t gradient_elements(const ShardPlan& plan, int rank) const;
 };
 
-/// `tied_head`: the head shares the embedding's storage.
-[[nodiscard]] StagePlan make_stage_plan(const UnitLayouts& layouts, bool tied_head);
+/// Whether the head shares the embedding's storage.
+enum class TiedHead : bool { kNo, kYes };
+
+[[nodiscard]] StagePlan make_stage_plan(const UnitLayouts& layouts, TiedHead tied);
 
 }  // namespace sluice

@@ -15,7 +15,7 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
       weights_(weights),
       plan_(weights.plan()),
       mesh_(comm, weights.plan().dims()),
-      stages_(make_stage_plan(weights.plan().layouts(), model.tie_word_embeddings)),
+      stages_(make_stage_plan(weights.plan().layouts(), TiedHead{model.tie_word_embeddings})),
       views_(manifest, weights.plan(), weights.rank(), weights.dtype(), weights.stored(), experts),
       gatherer_(mesh_, weights, stages_),
       exchange_(mesh_.group(), model.experts, timer_) {

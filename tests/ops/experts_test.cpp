@@ -170,7 +170,7 @@ TEST(Experts, in_turn_have_their_biases_complete_before_the_next_one) {
   Parameters p = laid_out_with_biases(at::kFloat);
   std::vector<GradientInitialized> written(4, GradientInitialized(kExperts));
   for (std::size_t i = 0; i < p.size(); ++i) {
-    written[i].set_all(false);
+    written[i].set_all(Written::kNo);
     p[i].written = &written[i];
   }
   std::vector<std::int64_t> done;
@@ -209,7 +209,7 @@ TEST(Experts, replace_gradients_that_nobody_has_written_and_add_to_them_then) {
   const Parameters expected = laid_out(at::kFloat);
   const Parameters found = laid_out(at::kFloat);
   GradientInitialized gate_up(kExperts), down(kExperts);
-  for (GradientInitialized* written : {&gate_up, &down}) written->set_all(false);
+  for (GradientInitialized* written : {&gate_up, &down}) written->set_all(Written::kNo);
   const at::Tensor chosen = at::full({600, 1}, 2, at::kLong);
   const at::Tensor x = numbers({600, kHidden}).requires_grad_();
   for (int pass = 0; pass < 2; ++pass) {

@@ -55,7 +55,7 @@ void expect_replaces_gradients(const Operation& operation, const Tensors& inputs
   std::deque<GradientInitialized> written;
   Parameters fresh;
   for (const Parameter& parameter : parameters) {
-    written.emplace_back(parts_of(parameter.value)).set_all(false);
+    written.emplace_back(parts_of(parameter.value)).set_all(Written::kNo);
     at::Tensor grad = at::empty_strided(parameter.grad.sizes(), parameter.grad.strides());
     fresh.push_back({parameter.value, grad.fill_(std::nan("")), &written.back()});
   }

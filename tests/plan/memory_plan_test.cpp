@@ -22,7 +22,8 @@ Workload training(DType dtype) { return {.dtype = dtype, .pass_length = 8, .batc
 std::vector<RankMemory> plan(const test::SmallModel& model, int world, const Workload& work,
                              int expert_parallel = 1) {
   const ShardPlan shards(model.layouts, {.world = world, .expert_parallel = expert_parallel});
-  const StagePlan stages = make_stage_plan(model.layouts, model.description.config.tie_word_embeddings);
+  const StagePlan stages =
+      make_stage_plan(model.layouts, TiedHead{model.description.config.tie_word_embeddings});
   const std::vector<std::int64_t> staging(static_cast<std::size_t>(world), kStagingBytes);
   return plan_memory(model.description.config, model.description.manifest, shards, stages, work, staging);
 }
@@ -220,7 +221,7 @@ struct AdaptedModel {
 
   [[nodiscard]] RankMemory plan(bool drops = false) const {
     const ShardPlan shards(layouts, {.world = 1});
-    const StagePlan stages = make_stage_plan(layouts, description.config.tie_word_embeddings);
+    const StagePlan stages = make_stage_plan(layouts, TiedHead{description.config.tie_word_embeddings});
     Workload work = training(DType::kBFloat16);
     work.drops_inputs = drops;
     const std::vector<std::int64_t> staging{0};

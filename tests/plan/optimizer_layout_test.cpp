@@ -126,7 +126,7 @@ TEST(OptimizerState, takes_the_bytes_that_its_formats_say) {
 TEST(GradientMemory, is_one_experts_where_they_are_finished_in_turn) {
   const test::SmallModel model;
   const ShardPlan plan(model.layouts, {.world = 2, .expert_parallel = 2});
-  const StagePlan stages = make_stage_plan(model.layouts, false);
+  const StagePlan stages = make_stage_plan(model.layouts, TiedHead::kNo);
   const auto gradients = [&](GradientMode mode, ExpertGradients experts = ExpertGradients::kTogether) {
     return plan_gradients(plan, stages, 0, mode, experts);
   };

@@ -69,7 +69,7 @@ TEST(FrozenUnits, are_gathered_and_not_reduced) {
   const ParameterManifest manifest = adapted_moe();
   const UnitLayouts layouts = make_unit_layouts(manifest);
   const ShardPlan plan(layouts, {2, 1});
-  const StagePlan stages = make_stage_plan(layouts, false);
+  const StagePlan stages = make_stage_plan(layouts, TiedHead::kNo);
   const Stage& layer = stages.layers[1];
   EXPECT_EQ(gathered_elements(layer, plan, 0).dense,
             layouts.units[4].elements() + layouts.units[5].elements());
@@ -83,7 +83,7 @@ int lowest_trained(const std::vector<std::string>& trained) {
   for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor)
     if (std::ranges::find(trained, manifest[tensor].name) == trained.end()) manifest.freeze(tensor);
   const UnitLayouts layouts = make_unit_layouts(manifest);
-  return make_stage_plan(layouts, false).lowest_trained_layer(ShardPlan(layouts, {1, 1}));
+  return make_stage_plan(layouts, TiedHead::kNo).lowest_trained_layer(ShardPlan(layouts, {1, 1}));
 }
 
 TEST(FrozenUnits, end_the_backward_pass_at_the_lowest_trained_layer) {

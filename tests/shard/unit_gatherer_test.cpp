@@ -37,7 +37,7 @@ void expect_whole(const std::vector<std::byte*>& units, const Stage& stage, cons
 /// The stages of a step, each gathered, with and without the next one on its way meanwhile.
 void expect_gathers(Communicator& comm, int expert_parallel) {
   const UnitLayouts layouts = make_unit_layouts(testing_models::moe({.tied = true}));
-  const StagePlan stages = make_stage_plan(layouts, true);
+  const StagePlan stages = make_stage_plan(layouts, TiedHead::kYes);
   const ShardPlan plan(layouts, {.world = comm.size(), .expert_parallel = expert_parallel});
   ShardArena arena(plan, comm.rank(), DType::kFloat32, "weights");
   fill(arena);
@@ -74,7 +74,7 @@ TEST(UnitGatherer, gathers_experts_among_the_groups) {
 void expect_rows(Communicator& comm, std::int64_t hidden, std::int64_t state_block) {
   const UnitLayouts layouts =
       make_unit_layouts(testing_models::moe({.hidden = hidden, .vocabulary = 40}), state_block);
-  const StagePlan stages = make_stage_plan(layouts, false);
+  const StagePlan stages = make_stage_plan(layouts, TiedHead::kNo);
   const ShardPlan plan(layouts, {.world = comm.size()});
   ShardArena arena(plan, comm.rank(), DType::kFloat32, "weights");
   fill(arena);
@@ -127,7 +127,7 @@ TEST(RowExchange, fits_where_the_rows_of_all_ranks_take_no_more_room_than_the_ta
 
 TEST(UnitGatherer, refuses_another_stage_than_the_one_begun) {
   const UnitLayouts layouts = make_unit_layouts(testing_models::moe());
-  const StagePlan stages = make_stage_plan(layouts, false);
+  const StagePlan stages = make_stage_plan(layouts, TiedHead::kNo);
   const ShardPlan plan(layouts, {.world = test::test_world().size()});
   const ShardArena arena(plan, test::test_world().rank(), DType::kFloat32, "weights");
   const RankMesh mesh(test::test_world(), plan.dims());

@@ -54,7 +54,7 @@ void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
 /// Bytes that each rank may grow by: --memory, or memory.limit, or all that this machine has left.
 std::int64_t growth_limit(const JobConfig& config, std::optional<std::int64_t> memory_bytes) {
   if (const auto told = told_growth_limit(config, memory_bytes)) return *told;
-  return memory_of_this_machine(config.load.unified_memory).bytes;
+  return memory_of_this_machine(memory_pool(config)).bytes;
 }
 
 void check_saves(const Blueprint& blueprint, const ShardPlan& shards,
@@ -83,7 +83,7 @@ void check_saves(const Blueprint& blueprint, const ShardPlan& shards,
 std::optional<MachineMemory> memory_of_rank(const JobConfig& config,
                                             std::optional<std::int64_t> memory_bytes) {
   if (memory_bytes) return MachineMemory{*memory_bytes, "(--memory)", ""};
-  if (!wants_gpus(config)) return memory_of_this_machine(config.load.unified_memory);
+  if (!wants_gpus(config)) return memory_of_this_machine(memory_pool(config));
   const Gpus gpus = list_gpus();
   if (gpus.list.empty()) return std::nullopt;
   return MachineMemory{gpus.list.front().memory_bytes, "of a GPU here", ""};
@@ -166,7 +166,7 @@ FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
 
 /// The job with the mode of the step that it goes on from, where that is left to be chosen.
 JobConfig resumed_mode(const JobConfig& config) {
-  return chooses_mode(config) ? with_saved_mode(config, find_resume_point(config, [](auto&) {})) : config;
+  return chooses_mode(config) ? with_saved_mode(config, find_resume_point(config)) : config;
 }
 
 /// Everything in the order in which a run would come to it.

@@ -13,9 +13,9 @@
 
 namespace sluice {
 
-MachineMemory memory_of_this_machine(bool is_shared) {
-  if (!is_shared) return {available_memory_bytes(MemoryPool::kReclaimable), "available", ""};
-  return {available_memory_bytes(MemoryPool::kUnified), "free",
+MachineMemory memory_of_this_machine(MemoryPool pool) {
+  if (pool == MemoryPool::kReclaimable) return {available_memory_bytes(pool), "available", ""};
+  return {available_memory_bytes(pool), "free",
           "; where CPU and GPU share one memory (load.unified_memory) the page cache counts as used: sysctl "
           "vm.drop_caches=1 empties it"};
 }
@@ -24,9 +24,10 @@ bool has_memory_of_gpu(const DeviceChoice& device) {
   return device.kind == DeviceKind::kCuda && !device.gpus.front().is_integrated;
 }
 
-bool shares_memory(const JobConfig& config, const DeviceChoice& device) {
-  return config.load.unified_memory ||
-         (device.kind == DeviceKind::kCuda && device.gpus.front().is_integrated);
+MemoryPool memory_pool(const JobConfig& config, const DeviceChoice& device) {
+  const bool is_unified =
+      config.load.unified_memory || (device.kind == DeviceKind::kCuda && device.gpus.front().is_integrated);
+  return is_unified ? MemoryPool::kUnified : MemoryPool::kReclaimable;
 }
 
 std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
@@ -44,7 +45,7 @@ std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& con
     limits[rank] = config.memory.limit_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
   else
     limits[rank] =
-        memory_of_this_machine(shares_memory(config, device)).bytes / std::ranges::count(nodes, nodes[rank]);
+        memory_of_this_machine(memory_pool(config, device)).bytes / std::ranges::count(nodes, nodes[rank]);
   limits[rank] = std::min(limits[rank], left_of_limits(process_limits()));
   comm.all_reduce_max(std::span(limits));
   return limits;

@@ -22,13 +22,13 @@ struct MachineMemory {
   std::string hint;  ///< further advice, or ""
 };
 
-/// Memory that this machine has left. Where CPU and GPU share it, the page cache counts as used.
-[[nodiscard]] MachineMemory memory_of_this_machine(bool is_shared);
+/// Memory that this machine has left.
+[[nodiscard]] MachineMemory memory_of_this_machine(MemoryPool pool);
 
 /// Whether a rank's weights and what it computes lie in a GPU's memory, which is not the machine's.
 [[nodiscard]] bool has_memory_of_gpu(const DeviceChoice& device);
-/// Whether the machine's memory is the GPU's too.
-[[nodiscard]] bool shares_memory(const JobConfig& config, const DeviceChoice& device);
+/// Whether the machine's memory is the GPU's too, by load.unified_memory or as `device` tells.
+[[nodiscard]] MemoryPool memory_pool(const JobConfig& config, const DeviceChoice& device = {});
 
 /// Bytes that each rank may hold above its `baseline`: of memory.limit, or else an equal part of what its
 /// node has left now; negative where the process alone takes more. On a GPU with memory of its own: of that,

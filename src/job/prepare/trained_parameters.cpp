@@ -79,7 +79,7 @@ AdapterDescription described_adapters(const JobConfig& config, const ParameterMa
   const double alpha = lora.alpha == 0 ? static_cast<double>(lora.rank) : lora.alpha;
   adapters.dropout = lora.dropout;
   for (const std::string& base : adapter_targets(manifest, lora.targets))
-    adapters.tensors.push_back({base, lora.rank, alpha / scale_divisor(lora.rank, lora.rslora)});
+    adapters.tensors.push_back({base, lora.rank, alpha / scale_divisor(lora.rank, ScaleRule{lora.rslora})});
   require_no_dropout(adapters, manifest);
   return adapters;
 }

@@ -168,7 +168,7 @@ JobConfig with_saved_mode(JobConfig config, const std::optional<FoundStep>& foun
 }
 
 bool continues_run(const JobConfig& config) {
-  if (find_resume_point(config, [](const std::string&) {})) return true;
+  if (find_resume_point(config)) return true;
   return !begins_anew(config) && config.checkpoint.saves() && is_same_training(config);
 }
 

@@ -20,8 +20,8 @@ namespace sluice {
 /// part of, this host's is looked at. `on_broken` is told of each newer step that is not whole.
 /// Error(kBadConfig) if the step that checkpoint.resume names is not there, or if the job differs from the
 /// saved one in a key that training cannot go on with; Error(kBadData) as newest_step().
-[[nodiscard]] std::optional<FoundStep> find_resume_point(const JobConfig& config,
-                                                         const TellBroken& on_broken);
+[[nodiscard]] std::optional<FoundStep> find_resume_point(
+    const JobConfig& config, const TellBroken& on_broken = [](const std::string&) {});
 
 /// Collective over `comm`. The same among the steps of all hosts, whose ranks `disks` tells. `on_broken` is
 /// called on every rank.

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <filesystem>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -37,12 +38,12 @@ void StepTrace::before_step(std::int64_t step) {
   trace::start();
 }
 
-void StepTrace::after_step(std::int64_t step, bool ends) {
-  if (is_recording_ && (ends || !context_.config().trace.steps.has(step + 1))) finish(step);
+void StepTrace::after_step(std::int64_t step) {
+  if (!context_.config().trace.steps.has(step + 1)) finish(step);
 }
 
 void StepTrace::finish(std::int64_t last_step) {
-  is_recording_ = false;
+  if (!std::exchange(is_recording_, false)) return;
   const trace::Recording recording = trace::stop();
   const std::int64_t begin = nanoseconds_of(recording.begin.time_since_epoch());
   const TraceHeader header{.rank = context_.comm.rank(),

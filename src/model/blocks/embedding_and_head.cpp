@@ -28,14 +28,14 @@ std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens,
   return (own_tokens + std::min(all_tokens, config.vocab_size)) * config.hidden_size * element_bytes;
 }
 
-BlockActivations head_activations(const ModelConfig& config, bool on_device) {
-  // Logits that are there at once, with a device's wider tiles of them and of their gradient, and the float32
-  // gradient of a group of tokens.
-  const std::int64_t tiles =
-      on_device ? 2 * kLossTokens * kLossTileRowsOnDevice * size_of(DType::kFloat32) : 0;
-  return {
-      .passed = 3 * config.hidden_size,
-      .working_bytes = kKeptLogitBytes + tiles + kLossTokens * config.hidden_size * size_of(DType::kFloat32)};
+BlockActivations head_activations(const ModelConfig& config) {
+  // Logits that are there at once, and the float32 gradient of a group of tokens.
+  return {.passed = 3 * config.hidden_size,
+          .working_bytes = kKeptLogitBytes + kLossTokens * config.hidden_size * size_of(DType::kFloat32)};
+}
+
+std::int64_t device_tile_bytes() {
+  return 2 * kLossTokens * kLossTileRowsOnDevice * size_of(DType::kFloat32);
 }
 
 }  // namespace sluice::blocks::embedding_and_head

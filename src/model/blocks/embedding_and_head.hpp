@@ -19,6 +19,8 @@ inline constexpr std::string_view kHead = "lm_head.weight";
 [[nodiscard]] std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens,
                                            std::int64_t all_tokens, std::int64_t element_bytes);
 /// Activations of the head and the loss, forward and backward, for the tokens of one micro-batch.
-[[nodiscard]] BlockActivations head_activations(const ModelConfig& config, bool on_device);
+[[nodiscard]] BlockActivations head_activations(const ModelConfig& config);
+/// Bytes that these take more on a device, whose tiles of logits and of their gradient are wider.
+[[nodiscard]] std::int64_t device_tile_bytes();
 
 }  // namespace sluice::blocks::embedding_and_head

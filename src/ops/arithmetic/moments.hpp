@@ -13,7 +13,7 @@ namespace sluice::ops::arithmetic {
 /// AdamWStep as the float32 factors of torch's formula, and of the same with numerator and denominator
 /// multiplied by root_correction2.
 struct AdamWFactors {
-  static constexpr bool kHasSecond = true;
+  static constexpr Moments kMoments = Moments::kFirstAndSecond;
   float decay, beta1_rest, beta2, beta2_rest, root_correction2, eps, step_size, gradient_scale, scaled_eps,
       scaled_step;
   AdamWFactors(const AdamWStep& step, const UpdateRun& run)
@@ -60,7 +60,7 @@ SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const AdamWFactors& f) {
 
 /// Constants of one Lion step as the formula takes them.
 struct LionFactors {
-  static constexpr bool kHasSecond = false;
+  static constexpr Moments kMoments = Moments::kFirst;
   float decay, beta1, beta1_rest, beta2, beta2_rest, rate, gradient_scale;
   LionFactors(const LionStep& step, const UpdateRun& run)
       : decay(run.decays ? static_cast<float>(1.0 - step.lr * step.weight_decay) : 1.0F),
@@ -107,7 +107,7 @@ using FactorsOf = typename StepFactors<Step>::Type;
 template <std::int64_t kMost, class Factors>
 SLUICE_ELEMENT void update_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
                                  std::int64_t count, const Factors& f) {
-  OpenBlock<kMost> block(run, formats, offset, count, Factors::kHasSecond);
+  OpenBlock<kMost> block(run, formats, offset, count, Factors::kMoments);
   update(block, f);
   block.save();
 }

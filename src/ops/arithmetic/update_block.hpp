@@ -10,6 +10,9 @@
 
 namespace sluice::ops::arithmetic {
 
+/// The moments that an optimizer keeps.
+enum class Moments : bool { kFirst, kFirstAndSecond };
+
 /// Elements [offset, offset + count) of a run, count <= kMost: where they lie, or converted into buffers of
 /// the object's own, which save() writes back. All of it is compiled into its caller, for the caller's
 /// processor. With 8-bit state they begin and end where scales do, or with the run; or several share a scale,
@@ -18,12 +21,16 @@ template <std::int64_t kMost>
 class OpenBlock {
  public:
   SLUICE_ELEMENT OpenBlock(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
-                           std::int64_t count, bool has_second)
-      : run_(run), formats_(formats), offset_(offset), count_(count), has_second_(has_second) {
+                           std::int64_t count, Moments moments)
+      : run_(run),
+        formats_(formats),
+        offset_(offset),
+        count_(count),
+        has_second_(moments == Moments::kFirstAndSecond) {
     open_weights();
     open_gradient();
     open_first();
-    if (has_second) open_second();
+    if (has_second_) open_second();
   }
   OpenBlock(const OpenBlock&) = delete;
   OpenBlock& operator=(const OpenBlock&) = delete;

@@ -133,7 +133,7 @@ struct UpdateTogether {
   class Part {
    public:
     SLUICE_ELEMENT Part(const UpdateTogether& all, std::int64_t i)
-        : block_(all.run, all.formats, i, 1, Factors::kHasSecond) {
+        : block_(all.run, all.formats, i, 1, Factors::kMoments) {
       arithmetic::update(block_, all.factors);
     }
     [[nodiscard]] SLUICE_ELEMENT std::int32_t first_magnitude() const { return block_.first_magnitude(); }

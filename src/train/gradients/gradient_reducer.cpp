@@ -82,7 +82,7 @@ void GradientReducer::open(const Stage& stage) {
   for (const int unit : stage.units) {
     if (!is_trained(unit)) continue;
     float* held = is_alone(unit) ? store_.sums(unit) : next;
-    views_.set_written(unit, is_alone(unit) && has_gradient_[static_cast<std::size_t>(unit)]);
+    views_.set_written(unit, ops::Written{is_alone(unit) && has_gradient_[static_cast<std::size_t>(unit)]});
     views_.bind_gradients(unit, held);
     if (is_alone(unit)) continue;
     clear_gaps(unit, held);

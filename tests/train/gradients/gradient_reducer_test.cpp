@@ -55,7 +55,7 @@ class GradientReducerTest : public testing::TestWithParam<bool> {
   Communicator& comm_ = test::test_world();
   test::SmallModel model_{nlohmann::json::object({{"tie_word_embeddings", true}})};
   ShardPlan plan_{model_.layouts, {.world = comm_.size(), .expert_parallel = GetParam() ? comm_.size() : 1}};
-  StagePlan stages_ = make_stage_plan(model_.layouts, true);
+  StagePlan stages_ = make_stage_plan(model_.layouts, TiedHead::kYes);
   GradientStore store_{plan_, stages_, comm_.rank(), GradientMode::kFloat32, ExpertGradients::kTogether};
   ParameterViews views_{model_.description.manifest, plan_, comm_.rank(), DType::kFloat32};
   RankMesh mesh_{comm_, plan_.dims()};

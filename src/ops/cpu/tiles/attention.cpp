@@ -45,7 +45,7 @@ void join_panel(const Heads& heads, const KeySides& sides, QueryBlock& block, st
   PanelScores scores;
   for (std::int64_t key = begin; key < end; key += kBlock)
     multiply(sides.keys.rows(key), block.queries, sides.keys.depth_tiles(),
-             scores.values.data() + (key - begin) * kBlock, kBlock, /*adds=*/false);
+             scores.values.data() + (key - begin) * kBlock, kBlock, IntoSums::kReplacing);
   std::array<std::uint32_t, kPanelKeys> seen;
   const bool all = heads.all_see(block.begin, begin, end);
   if (!all) heads.who_sees(block.begin, begin, end, seen.data());
@@ -55,7 +55,7 @@ void join_panel(const Heads& heads, const KeySides& sides, QueryBlock& block, st
                     block.output, width);
   for (std::int64_t i = 0; i < width; i += kBlock)
     multiply(sides.values.rows(i, begin), {weights.data(), kPanelKeys / kDepth}, (end - begin) / kDepth,
-             block.output + i * kBlock, kBlock, /*adds=*/true);
+             block.output + i * kBlock, kBlock, IntoSums::kAdding);
 }
 
 void write_output(const Heads& heads, const QueryBlock& block, std::uint16_t* out) {

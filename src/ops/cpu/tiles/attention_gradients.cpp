@@ -57,8 +57,8 @@ void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradi
   const BlockTiles grads_by_query = panel.grads_by_query.block(query, key - first_key);
   KeyBlock block;
   const std::int64_t depth = k.keys.depth_tiles();
-  multiply(k.keys.rows(key), q.queries.rows(query), depth, block.scores.data(), kBlock, /*adds=*/false);
-  multiply(k.values.rows(key), q.grads.rows(query), depth, block.grads.data(), kBlock, /*adds=*/false);
+  multiply(k.keys.rows(key), q.queries.rows(query), depth, block.scores.data(), kBlock, IntoSums::kReplacing);
+  multiply(k.values.rows(key), q.grads.rows(query), depth, block.grads.data(), kBlock, IntoSums::kReplacing);
   std::array<std::uint32_t, kBlock> seen;
   const bool all = heads.all_see(position, key, key + kBlock);
   if (!all) heads.who_sees(position, key, key + kBlock, seen.data());
@@ -74,9 +74,9 @@ void add_to_keys(const QueryGradients& q, const Panel& panel, const Range& some,
   for (std::int64_t i = 0; i < width; i += kBlock) {
     const std::int64_t target = key * width + i;
     multiply(panel.weights.rows(0, from), q.grads_by_width.rows(i, from), depth, k.d_values.data() + target,
-             width, /*adds=*/true);
+             width, IntoSums::kAdding);
     multiply(panel.grads.rows(0, from), q.queries_by_width.rows(i, from), depth, k.d_keys.data() + target,
-             width, /*adds=*/true);
+             width, IntoSums::kAdding);
   }
 }
 
@@ -89,7 +89,7 @@ void add_to_queries(const Heads& heads, const KeyGradients& k, const Panel& pane
     for (std::int64_t i = 0; i < width; i += kBlock)
       multiply(k.keys_by_width.rows(i, begin), panel.grads_by_query.rows(query, begin - first_key),
                (last - begin) / kDepth, q.d_queries.data() + i * kGradientPositions + query,
-               kGradientPositions, /*adds=*/true);
+               kGradientPositions, IntoSums::kAdding);
   }
 }
 

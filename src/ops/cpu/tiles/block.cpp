@@ -45,10 +45,10 @@ SLUICE_TILES inline __m512bh repeated(const std::uint16_t* pair) {
 /// multiply_vectors() unrolled over the lines, so that their sums stay in registers.
 template <std::size_t... kLine>
 SLUICE_TILES inline void multiply_lines(const Tile* left, const Tile* right, std::int64_t depth_tiles,
-                                        float* sums, std::int64_t stride, bool adds,
+                                        float* sums, std::int64_t stride, IntoSums into,
                                         std::index_sequence<kLine...> /*lines*/) {
   const auto row = [=](std::size_t line) { return sums + static_cast<std::int64_t>(line) * stride; };
-  __m512 lines[] = {(adds ? _mm512_loadu_ps(row(kLine)) : _mm512_setzero_ps())...};
+  __m512 lines[] = {(into == IntoSums::kAdding ? _mm512_loadu_ps(row(kLine)) : _mm512_setzero_ps())...};
   for (std::int64_t d = 0; d < depth_tiles; ++d, ++left, ++right) {
     for (std::int64_t pair = 0; pair < kDepth; pair += 2) {
       const std::uint16_t* const of_left = left->numbers.data() + pair;
@@ -75,13 +75,13 @@ Registers::~Registers() {
 }
 
 SLUICE_TILES void multiply_vectors(const Tile* left, const Tile* right, std::int64_t depth_tiles, float* sums,
-                                   std::int64_t stride, bool adds) {
-  multiply_lines(left, right, depth_tiles, sums, stride, adds, std::make_index_sequence<kLines>());
+                                   std::int64_t stride, IntoSums into) {
+  multiply_lines(left, right, depth_tiles, sums, stride, into, std::make_index_sequence<kLines>());
 }
 
 SLUICE_TILES void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles, float* sums,
-                           std::int64_t stride, bool adds) {
-  multiply(left, right, depth_tiles, sums, stride, adds, [] {});
+                           std::int64_t stride, IntoSums into) {
+  multiply(left, right, depth_tiles, sums, stride, into, [] {});
 }
 
 }  // namespace sluice::ops::cpu::tiles

@@ -43,20 +43,20 @@ struct TileRows {
 
 /// sums [16, 16], rows `stride` apart, = or += left right, over so many tiles of depth; with vectors.
 void multiply_vectors(const Tile* left, const Tile* right, std::int64_t depth_tiles, float* sums,
-                      std::int64_t stride, bool adds);
+                      std::int64_t stride, IntoSums into);
 
 /// sums [32, 32], rows `stride` apart, = or += left right, over so many tiles of depth; on tile registers.
 /// Calls `meanwhile` with each of them.
 template <class ProgressHook>
 SLUICE_TILES inline void multiply_registers(const TileRows& left, const TileRows& right,
                                             std::int64_t depth_tiles, float* sums, std::int64_t stride,
-                                            bool adds, ProgressHook& meanwhile) {
+                                            IntoSums into, ProgressHook& meanwhile) {
   // Compilers know neither that loading a tile reads memory nor that storing one writes it: what was laid out
   // must be there by now, and what is read later must be read later.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const auto bytes = static_cast<std::size_t>(stride) * sizeof(float);
   float* const lower = sums + kLines * stride;
-  if (adds) {
+  if (into == IntoSums::kAdding) {
     _tile_loadd(0, sums, bytes);
     _tile_loadd(1, sums + kLines, bytes);
     _tile_loadd(2, lower, bytes);
@@ -91,20 +91,20 @@ SLUICE_TILES inline void multiply_registers(const TileRows& left, const TileRows
 /// once for each of them, for what may be done beside the products.
 template <class ProgressHook>
 SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles,
-                                  float* sums, std::int64_t stride, bool adds, ProgressHook&& meanwhile) {
+                                  float* sums, std::int64_t stride, IntoSums into, ProgressHook&& meanwhile) {
   if (has_tile_registers())
-    return multiply_registers(left, right, depth_tiles, sums, stride, adds, meanwhile);
+    return multiply_registers(left, right, depth_tiles, sums, stride, into, meanwhile);
   for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
     for (std::int64_t d = quarter; d < depth_tiles; d += 4) meanwhile();
     const std::int64_t lower = quarter / 2, right_half = quarter % 2;
     multiply_vectors(left.tiles + lower * left.step, right.tiles + right_half * right.step, depth_tiles,
-                     sums + (lower * stride + right_half) * kLines, stride, adds);
+                     sums + (lower * stride + right_half) * kLines, stride, into);
   }
 }
 
 /// Multiplies blocks without polling for anything beside.
 void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles, float* sums,
-              std::int64_t stride, bool adds);
+              std::int64_t stride, IntoSums into);
 
 }  // namespace sluice::ops::cpu::tiles
 

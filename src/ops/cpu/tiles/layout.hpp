@@ -44,6 +44,9 @@ struct BlockTiles {
 
 enum class OperandSide : bool { kLeft, kRight };
 
+/// Whether products take the place of the sums that are there, or are added to them.
+enum class IntoSums : bool { kReplacing, kAdding };
+
 /// The tiles of `lines` lines (a multiple of kBlock) by `depth_tiles` tiles of depth: those of 16 lines
 /// follow each other in depth. Beyond the matrix they are zeros.
 void pack(const Operand& side, OperandSide side_of_product, std::int64_t first_line, std::int64_t lines,

@@ -97,13 +97,13 @@ SLUICE_TILES void write_rounded(const Sums& sums, const BlockTarget& out) {
   }
 }
 
-SLUICE_TILES void write_sums(const Sums& sums, const BlockTarget& out, bool adds) {
+SLUICE_TILES void write_sums(const Sums& sums, const BlockTarget& out, IntoSums into) {
   const auto lower = static_cast<__mmask16>(out.mask), upper = static_cast<__mmask16>(out.mask >> kLines);
   const float* from = sums.values.data();
   auto* to = static_cast<float*>(out.data);
   for (std::int64_t row = 0; row < out.rows; ++row, from += kBlock, to += out.stride) {
     __m512 first = _mm512_load_ps(from), second = _mm512_load_ps(from + kLines);
-    if (adds) {
+    if (into == IntoSums::kAdding) {
       first = _mm512_add_ps(first, _mm512_maskz_loadu_ps(lower, to));
       second = _mm512_add_ps(second, _mm512_maskz_loadu_ps(upper, to + kLines));
     }
@@ -135,7 +135,7 @@ void write(const Sums& sums, const BlockTarget& out, TileResult result) {
   else if (result == TileResult::kReplaces && is_whole(out))
     stream_sums(sums, out);
   else
-    write_sums(sums, out, result == TileResult::kAdds);
+    write_sums(sums, out, IntoSums{result == TileResult::kAdds});
 }
 
 /// Some rows of the result and a part of the depth, with the left side laid out.
@@ -166,7 +166,7 @@ SLUICE_TILES void multiply_panel(const Strip& strip, Range columns, Range next) 
   for (std::int64_t row = 0; row < strip.rows.count(); row += kBlock) {
     for (std::int64_t column = 0; column < columns.count(); column += kBlock) {
       multiply({strip.left + row / kLines * tiles, tiles}, {right + column / kLines * tiles, tiles}, tiles,
-               sums.values.data(), kBlock, /*adds=*/false, ahead);
+               sums.values.data(), kBlock, IntoSums::kReplacing, ahead);
       write(sums, strip.block(row, columns.begin + column), strip.result);
     }
   }
