@@ -55,13 +55,12 @@ void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics) {
       metrics.left_out == LeftOut::kSpike && context_.config().guard.on_spike == OnSpike::kRewind;
   if (rewinds) saved_.settle();
   const std::int64_t saved = saved_.saved_step();
-  if (context_.is_root())
-    log::warning(
-        "step {}: update skipped: {}{}", step, metrics.finding,
-        !rewinds ? ""
-        : saved == 0
-            ? ". There is no checkpoint to rewind to"
-            : fmt::format(". Rewinding to the checkpoint of step {}, and on with the next batch", saved));
+  std::string rewind;
+  if (rewinds)
+    rewind = saved == 0
+                 ? ". There is no checkpoint to rewind to"
+                 : fmt::format(". Rewinding to the checkpoint of step {}, and on with the next batch", saved);
+  if (context_.is_root()) log::warning("step {}: update skipped: {}{}", step, metrics.finding, rewind);
   if (metrics.left_out == LeftOut::kNoTarget) return guard_.add_without_target();
   guard_.add_left_out(step, metrics.finding);
   if (rewinds && saved > 0) saved_.rewind(saved);

@@ -7,6 +7,7 @@
 #include "config/schema.hpp"
 #include "io/path.hpp"
 #include "job/answers/job_prompts.hpp"
+#include "job/commands/run_files.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/signal_watch.hpp"
 #include "job/target_place.hpp"
@@ -19,7 +20,6 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <system_error>
 #include <vector>
@@ -28,44 +28,20 @@ namespace sluice {
 namespace fs = std::filesystem;
 namespace {
 
-/// Content of a run's status.json; {} where there is none, or another program's.
-nlohmann::json status_in(const fs::path& directory) {
-  std::ifstream file(directory / "status.json");
-  nlohmann::json status = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return status.is_object() ? status : nlohmann::json::object();
-}
-
-/// A number of a run's progress; NaN if it is none.
-double told_number(const nlohmann::json& status, const std::string& key) {
-  const auto found = status.find(key);
-  return found != status.end() && found->is_number() ? found->get<double>()
-                                                     : std::numeric_limits<double>::quiet_NaN();
-}
-
 /// Progress that was made, with its loss and speed, not what was left.
 RunProgress progress_in(const nlohmann::json& status) {
   RunProgress progress;
-  for (const std::string_view unit : kProgressUnits) {
-    const auto done = status.find(std::string(unit));
-    if (done == status.end() || !done->is_number_integer()) continue;
-    progress.unit = unit;
-    progress.done = done->get<std::int64_t>();
-  }
-  progress.loss = told_number(status, "loss");
-  progress.tokens_per_second = told_number(status, "tokens_per_second");
+  for (const std::string_view unit : kProgressUnits)
+    if (const std::optional<double> done = number_in(status, unit)) {
+      progress.unit = unit;
+      progress.done = static_cast<std::int64_t>(*done);
+    }
+  progress.loss = number_in(status, "loss").value_or(progress.loss);
+  progress.tokens_per_second = number_in(status, "tokens_per_second").value_or(progress.tokens_per_second);
   return progress;
 }
 
-/// 0 where there is none, or in that of an earlier version.
-std::int64_t attempt_in(const nlohmann::json& status) {
-  const auto attempt = status.find("attempt");
-  return attempt != status.end() && attempt->is_number_integer() ? attempt->get<std::int64_t>() : 0;
-}
-
-bool tells_done(const nlohmann::json& status) {
-  const auto state = status.find("state");
-  return state != status.end() && *state == "done";
-}
+bool tells_done(const nlohmann::json& status) { return text_in(status, "state") == "done"; }
 
 /// Exit codes of ends by a signal begin here.
 constexpr int kFirstSignalCode = 128, kAnyCode = std::numeric_limits<int>::max();
@@ -124,7 +100,7 @@ void require_no_results(const JobConfig& config) {
   if (config.job.overwrite) return;
   for (const Result& result : results_of(config)) {
     if (!fs::exists(result.file) || continues_run(config)) continue;
-    const bool is_done_already = tells_done(status_in(config.job.output)) && is_job_of_run(config);
+    const bool is_done_already = tells_done(status_if_readable(config.job.output)) && is_job_of_run(config);
     fail(ExitCode::kBadConfig,
          "job.output: {}{}; give this run another job.output, or set job.overwrite = true to replace it",
          result.file.string(),
@@ -148,7 +124,7 @@ void require_no_other_job_file(const fs::path& file) {
 
 void RunDirectory::check(const JobConfig& config) {
   require_creatable("job.output", config.job.output / "status.json");
-  static_cast<void>(find_resume_point(config, [](const std::string&) {}));
+  static_cast<void>(find_resume_point(config));
   require_no_results(config);
   require_no_other_job_file(config.job.output / kJobCopyFile);
   for (const Result& file : files_of(config)) require_creatable(file.key, file.file);
@@ -186,18 +162,19 @@ void RunDirectory::begin_log() const {
 void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
   lock_ = RunLock(path_);
-  const auto found =
-      find_resume_point(config, [](const std::string&) {});  // or job.toml would be the wrong one
+  const auto found = find_resume_point(config);  // or job.toml would be the wrong one
   require_no_results(config);
   require_no_other_job_file(path_ / kJobCopyFile);
   for (const Result& file : files_of(config)) {  // now, not after hours of loading
     make_directories(file.file.parent_path());
     try_to_create_beside(file.key, file.file);
   }
-  const nlohmann::json earlier = status_in(path_);
+  const nlohmann::json earlier = status_if_readable(path_);
   was_done_before_ = !config.job.overwrite && tells_done(earlier);
   earlier_ = progress_in(earlier);
-  attempt_ = 1 + std::max(attempt_in(earlier), found ? found->step.attempt : 0);
+  attempt_ = 1 + std::max(static_cast<std::int64_t>(
+                              number_in(earlier, "attempt").value_or(0)),  // or an earlier version's
+                          found ? found->step.attempt : 0);
   set_job(config);
   write_status(nullptr);
   if (!lock_.refusal().empty())
@@ -303,11 +280,9 @@ void RunDirectory::set_ended_by(int signal_number, ExitCode code, const std::str
 }
 
 /// Whether a rank has written how the job failed, with a code below that one.
-bool RunDirectory::tells_of_failure(int code_limit) const noexcept try {
-  const nlohmann::json status = status_in(path_);
-  return status.value("state", "") == "failed" && status.value("exit_code", 0) < code_limit;
-} catch (const std::exception&) {
-  return false;  // another program's file
+bool RunDirectory::tells_of_failure(int code_limit) const noexcept {
+  const nlohmann::json status = status_if_readable(path_);
+  return text_in(status, "state") == "failed" && number_in(status, "exit_code").value_or(0) < code_limit;
 }
 
 void RunDirectory::try_write_status(const Outcome* end, Durability durability) noexcept {
@@ -321,7 +296,7 @@ void RunDirectory::try_write_status(const Outcome* end, Durability durability) n
 
 void RunDirectory::write_status(const Outcome* end, Durability durability) const {
   // Other ranks do not know the progress that rank 0 has told.
-  nlohmann::json status = is_root_ ? nlohmann::json::object() : status_in(path_);
+  nlohmann::json status = is_root_ ? nlohmann::json::object() : status_if_readable(path_);
   status.update(nlohmann::json{{"state", state_},
                                {"kind", kind_},
                                {"host", host_name()},

@@ -37,11 +37,6 @@ LockAnswer try_lock(int file, int kind) {
   }
 }
 
-std::string text_at(const nlohmann::json& status, const char* key) {
-  const auto found = status.find(key);
-  return found != status.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 /// Whether the process of a status on this machine exists. Another program may have the number by now.
 bool process_exists(const nlohmann::json& status) {
   const auto pid = status.find("pid");
@@ -61,16 +56,7 @@ bool is_fresh(const std::string& text) {
   return std::difftime(std::time(nullptr), ::timegm(&parts)) < kSeconds;
 }
 
-bool is_on_this_machine(const nlohmann::json& status) { return text_at(status, "host") == host_name(); }
-
-/// An earlier status in the directory, if one is there that can be read.
-nlohmann::json earlier_status(const fs::path& directory) {
-  try {
-    return read_status(directory);
-  } catch (const std::exception&) {
-    return nlohmann::json::object();
-  }
-}
+bool is_on_this_machine(const nlohmann::json& status) { return text_in(status, "host") == host_name(); }
 
 [[noreturn]] void refuse_second_job(const fs::path& directory, const std::string& holder) {
   fail(ExitCode::kBadConfig, "job.output: another job is running in {} ({}); give this one its own directory",
@@ -94,7 +80,7 @@ RunLock::RunLock(const fs::path& directory) {
     refuse_second_job(directory, fmt::format("it holds {}", path.string()));
   if (answer.state == LockState::kFree) return;
   refusal_ = errno_text(answer.error_number);
-  const nlohmann::json status = earlier_status(directory);
+  const nlohmann::json status = status_if_readable(directory);
   const bool has_ended = status.empty() || status.contains("exit_code");
   if (!has_ended && is_on_this_machine(status) && process_exists(status))
     refuse_second_job(directory,
@@ -114,7 +100,7 @@ bool is_running(const fs::path& directory, const nlohmann::json& status) {
     if (state != LockState::kNone) return state == LockState::kHeld;
   }
   if (is_on_this_machine(status)) return process_exists(status);
-  return has_lock || is_fresh(text_at(status, "updated"));
+  return has_lock || is_fresh(text_in(status, "updated"));
 }
 
 }  // namespace sluice

@@ -176,13 +176,14 @@ JobConfig fitted_job(const PlanArguments& arguments, JobConfig config) {
   return fit_optimizer(config, arguments.ranks, *limit).config;
 }
 
-void print_mode(const JobConfig& config, bool is_chosen) {
+/// Prints the optimizer's mode, and whether it was chosen, by the `limit` of a rank's memory.
+void print_mode(const JobConfig& config, std::optional<std::int64_t> limit) {
   if (config.job.kind != JobKind::kTrain) return;
-  console::line("  Optimizer: {}{}.", mode_text(config.optimizer.mode()),
-                is_chosen ? ", chosen by optimizer.fit"
-                : chooses_mode(config)
-                    ? "; optimizer.fit chooses by the memory of a rank, which --memory tells"
-                    : "");
+  std::string choice;
+  if (chooses_mode(config))
+    choice = limit ? ", chosen by optimizer.fit"
+                   : "; optimizer.fit chooses by the memory of a rank, which --memory tells";
+  console::line("  Optimizer: {}{}.", mode_text(config.optimizer.mode()), choice);
 }
 
 /// Bytes per rank for each purpose, and whether they fit.
@@ -208,7 +209,7 @@ int plan_command(const PlanArguments& arguments) {
     }));
   print_disk(ranks, arguments.disk_rate);
   console::line("  The process itself, with its code and libraries, comes on top.");
-  print_mode(blueprint.config, chooses_mode(blueprint.config) && limit.has_value());
+  print_mode(blueprint.config, limit);
   if (blueprint.config.job.kind == JobKind::kTrain && blueprint.config.checkpoint.saves())
     console::line("  A saved step takes {} on the disk, and {} of them and one in the making {}.",
                   format_bytes(saved_step_bytes(ranks)), blueprint.config.checkpoint.keep,

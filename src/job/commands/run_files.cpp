@@ -32,6 +32,22 @@ nlohmann::json read_status(const fs::path& directory) {
   return status;
 }
 
+nlohmann::json status_if_readable(const fs::path& directory) noexcept try {
+  return read_status(directory);
+} catch (const std::exception&) {
+  return nlohmann::json::object();
+}
+
+std::optional<double> number_in(const nlohmann::json& status, std::string_view key) {
+  const auto found = status.find(key);
+  return found != status.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+}
+
+std::string text_in(const nlohmann::json& status, std::string_view key) {
+  const auto found = status.find(key);
+  return found != status.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 bool has_ended(const std::map<std::string, std::string>& status) {
   const auto state = status.find("state");
   return state != status.end() &&
@@ -50,8 +66,7 @@ std::string progress_text(const nlohmann::json& status) {
 
 bool RunFiles::is_run() const {
   if (config) return true;
-  const nlohmann::json status = read_status(directory);
-  return status.contains("state") && status["state"].is_string();
+  return !text_in(read_status(directory), "state").empty();
 }
 
 std::string RunFiles::kind() const {

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice {
@@ -40,6 +41,13 @@ struct RunFiles {
 /// The object in status.json of a run's directory, empty where there is no such file. Error(kBadData) if it
 /// is no JSON object.
 [[nodiscard]] nlohmann::json read_status(const std::filesystem::path& directory);
+
+/// read_status(), or {} where that cannot be read: it may be another program's.
+[[nodiscard]] nlohmann::json status_if_readable(const std::filesystem::path& directory) noexcept;
+
+/// A number or text of a status; nothing or "" where there is none under this key.
+[[nodiscard]] std::optional<double> number_in(const nlohmann::json& status, std::string_view key);
+[[nodiscard]] std::string text_in(const nlohmann::json& status, std::string_view key);
 
 /// Whether a job with this status, as RunFiles::status() gives it, has told of its end.
 [[nodiscard]] bool has_ended(const std::map<std::string, std::string>& status);

@@ -31,8 +31,7 @@ using Json = nlohmann::json;
 void add_submission(const fs::path& run, Json& status) {
   const std::optional<Submission> submission = read_submission(run);
   if (!submission) return;
-  const Json updated = status.value("updated", Json());
-  if (updated.is_string() && updated.get<std::string>() > submission->when) return;
+  if (text_in(status, "updated") > submission->when) return;
   const std::string state = queue_state(submission->job);
   if (state == "gone" && !status.empty()) return;
   status["state"] = state;
@@ -45,7 +44,7 @@ std::optional<Json> find_status(const fs::path& run) {
   Json status = read_status(run);
   add_submission(run, status);
   if (status.empty()) return std::nullopt;
-  if (!status.contains("state") || !status["state"].is_string())
+  if (text_in(status, "state").empty())
     fail(ExitCode::kBadData, "{}: found no status of a run", (run / "status.json").string());
   // A killed run could not write down its end.
   if (!status.contains("exit_code") && !status.contains("slurm_job") && !is_running(run, status))
@@ -59,37 +58,33 @@ std::optional<Json> find_status(const fs::path& run) {
        printable(run));
 }
 
-double number_in(const Json& status, const char* key) {
-  const auto found = status.find(key);
-  return found != status.end() && found->is_number() ? found->get<double>() : -1;
+/// A cell with a text of the status, "-" where it has none.
+std::string text_cell(const Json& status, const char* key) {
+  const std::string text = text_in(status, key);
+  return text.empty() ? "-" : printable(text);
 }
 
-std::string text_in(const Json& status, const char* key) {
-  const auto found = status.find(key);
-  return found != status.end() && found->is_string() ? printable(found->get<std::string>()) : "-";
-}
-
-std::string with_number(const Json& status, const char* key, fmt::format_string<double&> format) {
-  double number = number_in(status, key);
-  return number < 0 ? "-" : fmt::format(format, number);
+std::string number_cell(const Json& status, const char* key, fmt::format_string<double&> format) {
+  std::optional<double> number = number_in(status, key);
+  return number ? fmt::format(format, *number) : "-";
 }
 
 std::vector<std::string> row_of(const Json& status) {
   const bool has_ended = status.contains("exit_code") || status["state"] == "killed";
-  const std::string saved = with_number(status, "saved_step", "step {:.0f}");
-  return {text_in(status, "run"),
-          text_in(status, "kind"),
-          text_in(status, "state"),
+  const std::string saved = number_cell(status, "saved_step", "step {:.0f}");
+  return {text_cell(status, "run"),
+          text_cell(status, "kind"),
+          text_cell(status, "state"),
           progress_text(status),
-          with_number(status, "loss", "{:.5f}"),
-          with_number(status, "tokens_per_second", "{:.0f}"),
-          has_ended ? "-" : console::time_text(number_in(status, "seconds_left")),
-          saved == "-" ? saved : saved + ", " + text_in(status, "saved"),
-          number_in(status, "best_step") < 0
+          number_cell(status, "loss", "{:.5f}"),
+          number_cell(status, "tokens_per_second", "{:.0f}"),
+          has_ended ? "-" : console::time_text(number_in(status, "seconds_left").value_or(-1)),
+          saved == "-" ? saved : saved + ", " + text_cell(status, "saved"),
+          !number_in(status, "best_step")
               ? "-"
-              : with_number(status, "best_step", "step {:.0f}") +
-                    with_number(status, "best_held_out_loss", ", held out {:.5f}"),
-          with_number(status, "exit_code", "{:.0f}")};
+              : number_cell(status, "best_step", "step {:.0f}") +
+                    number_cell(status, "best_held_out_loss", ", held out {:.5f}"),
+          number_cell(status, "exit_code", "{:.0f}")};
 }
 
 /// How far runs are, running and ended ones. Error(kBadData) for a directory that is none of a run.
@@ -117,7 +112,7 @@ int status_command(const StatusArguments& arguments) {
   if (!others.empty()) console::line("no run directories: {}", fmt::join(others, ", "));
   for (const Json& status : all)
     if (status.contains("message"))
-      console::line("{}: {}", text_in(status, "run"), text_in(status, "message"));
+      console::line("{}: {}", text_cell(status, "run"), text_cell(status, "message"));
   return 0;
 }
 

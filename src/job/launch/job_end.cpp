@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "comm/outcome.hpp"
 #include "job/commands/run_files.hpp"
 
 #include <fmt/ranges.h>
@@ -73,10 +72,8 @@ std::string host_line(const JobEnd& end, const std::string& words) {
 /// The run's status; empty where it cannot be read, or is an earlier one's: a launch whose host runs no rank
 /// may see another disk than the ranks.
 nlohmann::json current_status(const JobEnd& end) {
-  nlohmann::json status = nlohmann::json::object();
-  if (!end.run.empty()) static_cast<void>(outcome_of([&] { status = read_status(end.run); }));
-  const nlohmann::json saved = status.value("saved_step", nlohmann::json(0));
-  const bool is_current = saved.is_number_integer() && saved.get<std::int64_t>() >= end.saved_step;
+  nlohmann::json status = end.run.empty() ? nlohmann::json::object() : status_if_readable(end.run);
+  const bool is_current = number_in(status, "saved_step").value_or(0) >= static_cast<double>(end.saved_step);
   return is_current ? status : nlohmann::json::object();
 }
 

@@ -95,11 +95,12 @@ std::string mode_text(const OptimizerMode& mode) {
 }
 
 std::string choice_text(const JobConfig& fitted, std::int64_t growth_limit) {
-  return fmt::format("optimizer {}{}, chosen for {} a rank", mode_text(fitted.optimizer.mode()),
-                     fitted.model.frozen_format != FrozenFormat::kStored ? ""
-                     : fitted.memory.offload == Offload::kSource
-                         ? ", frozen weights as published, some in their files"
-                         : ", frozen weights as published",
+  std::string frozen;
+  if (fitted.model.frozen_format == FrozenFormat::kStored) {
+    frozen = ", frozen weights as published";
+    if (fitted.memory.offload == Offload::kSource) frozen += ", some in their files";
+  }
+  return fmt::format("optimizer {}{}, chosen for {} a rank", mode_text(fitted.optimizer.mode()), frozen,
                      format_bytes(growth_limit));
 }
 
