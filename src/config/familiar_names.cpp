@@ -86,8 +86,7 @@ constexpr auto kKeys = std::to_array<FamiliarNames>({
     {"finetuning_type use_peft peft_type use_lora",
      "expected lora.rank, which is 0 where all weights are trained"},
     {"load_in_4bit load_in_8bit quantization_bit use_qlora bnb_4bit_quant_type",
-     "expected no key: weights are not quantized while they are trained; memory is saved by [optimizer] "
-     "and lora.rank"},
+     "expected model.frozen_format = \"nf4\" or \"int8\", with adapters (lora.rank) over a base that is not quantised"},
     {"freeze_layers frozen_layers trainable_layers unfrozen_parameters", "expected train.freeze"},
     {"router_aux_loss_coef moe_aux_loss_coeff aux_loss_coef router_aux_loss_coefficient",
      "expected train.aux_loss_coefficient"},

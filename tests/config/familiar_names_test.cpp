@@ -26,6 +26,7 @@ std::set<std::string> names_of(std::string_view words) {
 TEST(FamiliarNames, of_other_trainers_are_answered_with_ours) {
   for (const auto& [name, ours] : {std::pair{"gradient_accumulation_steps", "train.batch_sequences"},
                                    {"num_train_epochs", "train.steps"},
+                                   {"load_in_4bit", "model.frozen_format"},
                                    {"per_device_train_batch_size", "train.micro_batch_sequences"},
                                    {"warmup_ratio", "schedule.warmup_steps"},
                                    {"lr", "optimizer.learning_rate"},
