@@ -5,7 +5,15 @@
 #include "ops/runtime/library.hpp"
 #include "ops/runtime/tensor_memory.hpp"
 
+#include <string>
+
 namespace sluice {
+
+/// The BLAS in this process: the system chooses it when the program starts, and not when it is built.
+[[nodiscard]] inline std::string blas_line() {
+  return "BLAS: " + ops::blas_text() +
+         (ops::blas_has_own_threads() ? " (slower with several threads a rank)" : "");
+}
 
 /// The job `run`, with LibTorch started before it and limited to the job's device memory; what LibTorch
 /// throws becomes an Error.
@@ -13,6 +21,7 @@ template <void (*run)(JobContext& context)>
 [[nodiscard]] Job computing() {
   return {.run = [](JobContext& context) { ops::with_plain_errors([&] { run(context); }); },
           .start = ops::start_library,
+          .version_line = blas_line,
           .limit_device_memory = ops::limit_tensor_memory};
 }
 

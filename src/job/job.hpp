@@ -46,6 +46,9 @@ struct Job {
   /// Starts the libraries that the job computes with, before the baseline of memory is taken.
   void (*start)(int threads) = nullptr;
 
+  /// Line for --version about what the system has chosen for them, and not the build. Null: there is none.
+  std::string (*version_line)() = nullptr;
+
   /// Limits what these take of a GPU beside what the job allocates itself. Null: they take none.
   void (*limit_device_memory)(std::int64_t bytes) = nullptr;
 };

@@ -172,9 +172,8 @@ void RunDirectory::create(const JobConfig& config) {
   const nlohmann::json earlier = status_if_readable(path_);
   was_done_before_ = !config.job.overwrite && tells_done(earlier);
   earlier_ = progress_in(earlier);
-  attempt_ = 1 + std::max(static_cast<std::int64_t>(
-                              number_in(earlier, "attempt").value_or(0)),  // or an earlier version's
-                          found ? found->step.attempt : 0);
+  const auto last_attempt = static_cast<std::int64_t>(number_in(earlier, "attempt").value_or(0));
+  attempt_ = 1 + std::max(last_attempt, found ? found->step.attempt : 0);
   set_job(config);
   write_status(nullptr);
   if (!lock_.refusal().empty())

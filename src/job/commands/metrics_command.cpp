@@ -61,7 +61,8 @@ fs::path output_of(const MetricsExportArguments& arguments) {
 
 /// Whether no more rows will come: the job has told of its end, or nothing holds its run any more.
 bool is_over(const RunFiles& files) {
-  return has_ended(files.status()) || !is_running(files.directory, read_status(files.directory));
+  const nlohmann::json status = read_status(files.directory);
+  return has_ended(status) || !is_running(files.directory, status);
 }
 
 /// Adds rows that are new. A file that is being written may not be readable at the moment: of a run that goes

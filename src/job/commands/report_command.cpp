@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 namespace sluice {
@@ -43,7 +42,7 @@ std::string text_of(const json& object, const char* key) {
 }
 
 void add_status(const RunFiles& files, Facts& facts) {
-  const std::map<std::string, std::string> status = files.status();
+  const json status = read_status(files.directory);
   facts.emplace_back("kind", files.kind());
   for (const auto& [key, label] : {std::pair{"state", "state"},
                                    {"message", "message"},
@@ -51,7 +50,8 @@ void add_status(const RunFiles& files, Facts& facts) {
                                    {"attempt", "attempt"},
                                    {"started", "started"},
                                    {"updated", "updated"}})
-    if (const auto found = status.find(key); found != status.end()) facts.emplace_back(label, found->second);
+    if (const auto found = status.find(key); found != status.end())
+      facts.emplace_back(label, json_text(*found));
 }
 
 void add_metrics_facts(const JoinedMetrics& metrics, Facts& facts) {

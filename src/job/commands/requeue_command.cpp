@@ -6,8 +6,8 @@
 #include "io/file.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
+#include "job/slurm/allocation.hpp"
 #include "job/slurm/child_program.hpp"
-#include "job/slurm/job_name.hpp"
 #include "job/slurm/submission.hpp"
 
 #include <nlohmann/json.hpp>

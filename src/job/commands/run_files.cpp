@@ -48,10 +48,9 @@ std::string text_in(const nlohmann::json& status, std::string_view key) {
   return found != status.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-bool has_ended(const std::map<std::string, std::string>& status) {
-  const auto state = status.find("state");
-  return state != status.end() &&
-         (state->second == "done" || state->second == "saved" || state->second == "failed");
+bool has_ended(const nlohmann::json& status) {
+  const std::string state = text_in(status, "state");
+  return state == "done" || state == "saved" || state == "failed";
 }
 
 std::string progress_text(const nlohmann::json& status) {
@@ -80,13 +79,6 @@ fs::path RunFiles::answers() const {
 }
 
 fs::path RunFiles::checkpoints() const { return steps_of_run(directory); }
-
-std::map<std::string, std::string> RunFiles::status() const {
-  const nlohmann::json status = read_status(directory);
-  std::map<std::string, std::string> values;
-  for (const auto& [key, value] : status.items()) values[key] = json_text(value);
-  return values;
-}
 
 fs::path RunFiles::metrics_file() const {
   return directory / (config ? config->metrics.file : MetricsSettings().file);

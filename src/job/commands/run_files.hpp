@@ -7,7 +7,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,8 +27,6 @@ struct RunFiles {
   [[nodiscard]] std::string kind() const;
   [[nodiscard]] std::filesystem::path answers() const;
   [[nodiscard]] std::filesystem::path checkpoints() const;
-  /// Values of read_status() by key, as text.
-  [[nodiscard]] std::map<std::string, std::string> status() const;
   /// The first file of metrics.
   [[nodiscard]] std::filesystem::path metrics_file() const;
   /// Metrics segments that exist, in the order in which they were written.
@@ -49,8 +46,8 @@ struct RunFiles {
 [[nodiscard]] std::optional<double> number_in(const nlohmann::json& status, std::string_view key);
 [[nodiscard]] std::string text_in(const nlohmann::json& status, std::string_view key);
 
-/// Whether a job with this status, as RunFiles::status() gives it, has told of its end.
-[[nodiscard]] bool has_ended(const std::map<std::string, std::string>& status);
+/// Whether a job with this status has told of its end.
+[[nodiscard]] bool has_ended(const nlohmann::json& status);
 
 /// How far a job is by its status, "step 3/8" or "sequence 12/400"; "-" for one that counts nothing, or
 /// nothing yet.

@@ -13,7 +13,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -29,14 +28,14 @@ struct TopArguments {
   double seconds = 2;  ///< seconds between two looks
 };
 
-using Status = std::map<std::string, std::string>;
+using Status = nlohmann::json;
 
 /// Rows that means of speed are taken over.
 constexpr std::int64_t kRecent = 50;
 
 std::string value_of(const Status& status, const std::string& key, const std::string& none) {
   const auto found = status.find(key);
-  return found == status.end() ? none : printable(found->second, 400);
+  return found == status.end() ? none : printable(json_text(*found), 400);
 }
 
 /// Last rows of a column of single numbers; empty if there is no such column.
@@ -134,17 +133,16 @@ std::string rows_text(const JoinedMetrics& metrics, const RunFiles& files) {
 /// Text of a job that does not train: its progress, the result of an evaluation, the cost of loading.
 std::string other_text(const RunFiles& files, const Status& status) {
   std::string text;
-  if (const std::string progress = progress_text(read_status(files.directory)); progress != "-")
-    text +=
-        fmt::format("{}  left {}\n", progress,
-                    console::time_text(std::strtod(value_of(status, "seconds_left", "-1").c_str(), nullptr)));
+  if (const std::string progress = progress_text(status); progress != "-")
+    text += fmt::format("{}  left {}\n", progress,
+                        console::time_text(number_in(status, "seconds_left").value_or(-1)));
   const std::vector<std::filesystem::path> segments = files.segments();
   const auto evaluation = segments.empty() ? std::nullopt : read_evaluation(segments.back(), 0);
   if (evaluation)
     text += fmt::format("loss      {:.5f}  perplexity {:.4f}  of {} tokens in {} documents\n",
                         evaluation->loss, evaluation->perplexity, evaluation->tokens, evaluation->documents);
-  if (const auto speed = status.find("tokens_per_second"); speed != status.end())
-    text += fmt::format("speed     {:.0f} tokens/s\n", std::strtod(speed->second.c_str(), nullptr));
+  if (const std::optional<double> speed = number_in(status, "tokens_per_second"))
+    text += fmt::format("speed     {:.0f} tokens/s\n", *speed);
   const std::vector<LoadResult> ranks =
       segments.empty() ? std::vector<LoadResult>() : read_load(segments.back());
   if (!ranks.empty()) text += fmt::format("loaded    {}\n", load_text(ranks));
@@ -170,7 +168,7 @@ int top_command(const TopArguments& arguments) {
   const bool stays = console::is_terminal();
   while (true) {
     const RunFiles files = find_run_files(arguments.run);
-    const Status status = files.status();
+    const Status status = read_status(files.directory);
     const std::string text = screen(files, status);
     console::raw(stays ? "\x1b[H\x1b[2J" + text : text);
     if (!stays || has_ended(status)) return 0;

@@ -1,7 +1,6 @@
 #include "job/slurm/allocation.hpp"
 
 #include "job/slurm/child_program.hpp"
-#include "job/slurm/job_name.hpp"
 
 #include <charconv>
 #include <chrono>
@@ -17,15 +16,28 @@ std::optional<double> number_in(std::string_view text) {
   return number;
 }
 
+std::string variable_text(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 /// End of the allocation by SLURM_JOB_END_TIME, seconds since 1970.
 std::optional<double> announced_seconds_left() {
-  const char* const text = std::getenv("SLURM_JOB_END_TIME");
-  const std::optional<double> end = text == nullptr ? std::nullopt : number_in(text);
+  const std::optional<double> end = number_in(variable_text("SLURM_JOB_END_TIME"));
   if (!end) return std::nullopt;
   return *end - Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
+
+std::optional<SlurmJobName> slurm_job_name() {
+  const std::string number = variable_text("SLURM_JOB_ID");
+  if (number.empty()) return std::nullopt;
+  const std::string array = variable_text("SLURM_ARRAY_JOB_ID"), task = variable_text("SLURM_ARRAY_TASK_ID");
+  if (!array.empty() && !task.empty()) return SlurmJobName{array + "_" + task, number};
+  const std::string leader = variable_text("SLURM_HET_JOB_ID");
+  return SlurmJobName{leader.empty() ? number : leader, number};
+}
 
 std::optional<double> parse_slurm_time(std::string_view text) {
   double days = 0;

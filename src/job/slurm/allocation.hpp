@@ -4,9 +4,21 @@
 #include "base/clock.hpp"
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace sluice {
+
+/// How Slurm's commands name the job that this process runs in.
+struct SlurmJobName {
+  /// "36"; of a task of an array "36_3", as its number may be that of the whole array; of a component of a
+  /// heterogeneous job the number of the first one, its leader, through which Slurm requeues all of them.
+  std::string name;
+  std::string number;  ///< SLURM_JOB_ID: "38", or "36" again
+};
+
+/// Name of the Slurm job in the environment; nothing outside Slurm.
+[[nodiscard]] std::optional<SlurmJobName> slurm_job_name();
 
 /// "1-02:03:04", "02:03:04" or "03:04" as squeue tells a job's time left, in seconds; nothing for anything
 /// else, as "UNLIMITED".
