@@ -10,7 +10,8 @@ class InputLines {
  public:
   enum class Found : std::uint8_t { kNothing, kLine, kEnd };
 
-  /// Fills `line` with the next line, or makes it "" and says what else a wait of a second at most has brought.
+  /// Fills `line` with the next line, or makes it "" and says what else a wait of a second at most has
+  /// brought.
   [[nodiscard]] Found next(std::string& line);
 
  private:

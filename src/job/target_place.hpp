@@ -19,8 +19,9 @@ void make_directories(const std::filesystem::path& directory);
 /// existing_part() of its parent, judged by its type and permissions.
 void require_creatable(std::string_view key, const std::filesystem::path& target);
 
-/// Error(kIo), naming `key`, if the file system of `directory`, or of its nearest ancestor that is there, has not
-/// so many bytes free. The message says `what`, "the export takes", before the bytes, and ends with `advice`.
+/// Error(kIo), naming `key`, if the file system of `directory`, or of its nearest ancestor that is there, has
+/// not so many bytes free. The message says `what`, "the export takes", before the bytes, and ends with
+/// `advice`.
 void require_room(std::string_view key, std::string_view what, const std::filesystem::path& directory,
                   std::int64_t bytes, std::string_view advice);
 

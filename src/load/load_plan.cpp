@@ -193,8 +193,8 @@ std::int64_t LoadPlan::staging_bytes(int rank, int ring_slots) const {
          quantiser_bytes(shards_, options_, rank);
 }
 
-/// The pieces of all ranks of elements [begin, end) of an extent, the first of which lies at `position` of the
-/// read.
+/// The pieces of all ranks of elements [begin, end) of an extent, the first of which lies at `position` of
+/// the read.
 void LoadPlan::visit_pieces(const FileExtent& extent, Range elements, std::int64_t position,
                             const std::function<void(const Piece&)>& visit) const {
   const Encoding* encoding =

@@ -47,7 +47,8 @@ struct AdaptedTensor {
   bool operator==(const AdaptedTensor&) const = default;
 };
 
-/// What makes alpha a scale: it is divided by the rank, or with rslora by its square root (Kalajdzievski 2023).
+/// What makes alpha a scale: it is divided by the rank, or with rslora by its square root (Kalajdzievski
+/// 2023).
 enum class ScaleRule : bool { kByRank, kByRootOfRank };
 [[nodiscard]] double scale_divisor(std::int64_t rank, ScaleRule rule);
 

@@ -153,8 +153,8 @@ void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdv
     console::line("  {}: {} per rank", option.change, format_bytes(option.peak_bytes));
 }
 
-/// The job of a file. A directory, or a file named config.json, stands for a job that trains that model with all
-/// defaults, or what the overrides say.
+/// The job of a file. A directory, or a file named config.json, stands for a job that trains that model with
+/// all defaults, or what the overrides say.
 JobConfig planned_job(const JobArguments& arguments) {
   namespace fs = std::filesystem;
   std::error_code error;

@@ -38,8 +38,8 @@ namespace sluice {
 [[nodiscard]] std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
                                                         std::span<const int> nodes);
 
-/// Memory of each rank on a machine of its own, with as much staging as it may take at most. `growth_limit` as
-/// workload_of() takes it.
+/// Memory of each rank on a machine of its own, with as much staging as it may take at most. `growth_limit`
+/// as workload_of() takes it.
 [[nodiscard]] std::vector<RankMemory> memory_on_separate_nodes(
     const Blueprint& blueprint, const ShardPlan& shards,
     std::optional<std::int64_t> growth_limit = std::nullopt);

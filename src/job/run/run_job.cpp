@@ -199,8 +199,9 @@ std::vector<std::string> binding_notes(Communicator& comm, const MpiEnvironment&
   return notes;
 }
 
-/// Collective over `comm`. The memory that this process takes before it does anything for a model: code, MPI,
-/// what libraries keep, and the buffers that MPI allocates in its first collective. Growth is counted from it.
+/// Collective over `comm`. The memory that this process takes before it does anything for a model, from which
+/// growth is counted: code, MPI, what libraries keep, and the buffers that MPI allocates in its first
+/// collective.
 MemorySample take_baseline(Communicator& comm) {
   std::array<std::int64_t, 1> ranks{1};
   comm.all_reduce_sum(std::span<std::int64_t>(ranks));
