@@ -65,6 +65,10 @@ std::function<bool(int)> changed_tensors(const Blueprint& blueprint) {
   const ParameterManifest& manifest = blueprint.model.manifest;
   std::set<int> changed;
   for (const AdaptedWeight& adapted : adapted_weights(manifest)) changed.insert(adapted.weight);
+  if (is_quantised_by_load(config.model.frozen_format)) {
+    const std::vector<int> rounded = blueprint.stored.tensors();
+    changed.insert(rounded.begin(), rounded.end());
+  }
   if (config.job.kind == JobKind::kTrain)
     for (int tensor = 0; tensor < std::ssize(manifest.tensors()); ++tensor) {
       const TensorInfo& info = manifest[tensor];

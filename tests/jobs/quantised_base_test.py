@@ -149,15 +149,24 @@ class Using(QuantisedBaseTest):
                 twin = self.trained(self.twin(form), "dtype", f"{form}-twin")
                 base = FIXTURES / "qwen3-moe-tiny"
                 self.assert_same_model(self.trained(base, form, form), twin)
-                self.assert_same_model(self.exported(base, form, form), self.exported(self.twin(form), "dtype", f"{form}-twin"))
+                expected = self.exported(self.twin(form), "dtype", f"{form}-twin", "plain")
+                for layout in ("plain", "source"):
+                    self.assert_same_model(self.exported(base, form, form, layout), expected)
 
-    def exported(self, path, form, name):
+    def exported(self, path, form, name, layout):
         """The model that a job of its own makes of such a run later."""
-        out = self.directory / f"exported-{name}"
-        job = self.write_job(f"export-{name}.toml", job={"kind": "export"}, export={"path": out, "adapters": "merge"},
+        out = self.directory / f"exported-{name}-{layout}"
+        job = self.write_job(f"export-{name}-{layout}.toml", job={"kind": "export"}, export={"path": out, "adapters": "merge", "format": layout},
                              model={"path": path, "adapter": self.directory / f"run-{name}", "frozen_format": form})
         self.expect(run_job(2, job), 0)
         return checkpoint.read(out)
+
+    def test_an_export_as_the_source_has_what_was_computed_with(self):
+        out = self.directory / "out"
+        job = self.write_job("rounded.toml", job={"kind": "export"}, export={"path": out, "format": "source"},
+                             model={"path": FIXTURES / "qwen3-moe-tiny", "frozen_format": "nf4"})
+        self.expect(run_job(3, job), 0)
+        self.assert_same_model(checkpoint.read(out), checkpoint.read(self.twin("nf4")))
 
     def test_the_merged_model_is_base_and_change_rounded_once(self):
         for form in ROUNDED:
