@@ -126,7 +126,7 @@ void leave_in_files(const ShardPlan& plan, const std::vector<std::vector<StoredB
     return std::ranges::all_of(ranks,
                                [&](const RankMemory& rank) { return rank.peak() <= *work.offload_above; });
   };
-  for (int layers = 1; layers <= layers_in_files(plan) && !fits(); ++layers)
+  const auto leave = [&](int layers) {
     for (int rank = 0; rank < plan.world(); ++rank) {
       RankMemory& memory = ranks[static_cast<std::size_t>(rank)];
       memory = all_in_memory[static_cast<std::size_t>(rank)];
@@ -134,6 +134,18 @@ void leave_in_files(const ShardPlan& plan, const std::vector<std::vector<StoredB
       memory.weights -= memory.offload.weight_bytes;
       memory.offload_buffers = memory.offload.buffer_bytes;
     }
+  };
+  int fewest = 1, most = layers_in_files(plan);
+  if (most == 0 || fits()) return;
+  while (fewest < most) {
+    const int middle = (fewest + most) / 2;
+    leave(middle);
+    if (fits())
+      most = middle;
+    else
+      fewest = middle + 1;
+  }
+  leave(most);
 }
 
 }  // namespace

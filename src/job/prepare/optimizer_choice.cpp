@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -29,12 +30,10 @@ JobConfig with_mode(JobConfig config, const OptimizerMode& mode, const FrozenFor
 /// Those to try, in this order.
 std::vector<FrozenForm> forms_of(const JobConfig& config, const StoredTensors& stored) {
   std::vector<FrozenForm> forms{{config.model.frozen_format, config.memory.offload}};
-  if (stored.is_empty() || is_quantised_by_load(config.model.frozen_format)) return forms;
-  if (config.model.frozen_format == FrozenFormat::kDType)
+  if (is_quantised_by_load(config.model.frozen_format)) return forms;
+  if (config.model.frozen_format == FrozenFormat::kDType && !stored.quantised().is_empty())
     forms.push_back({FrozenFormat::kStored, config.memory.offload});
-  const bool can_read_in_place =
-      config.load.readers != Readers::kRank0 && config.parallel.expert_parallel == 0;
-  if (can_read_in_place && config.memory.offload == Offload::kNone)
+  if (may_stay_in_files(config) && config.memory.offload == Offload::kNone && !stored.is_empty())
     forms.push_back({FrozenFormat::kStored, Offload::kSource});
   return forms;
 }
@@ -69,8 +68,9 @@ FittedJob fit_optimizer(const JobConfig& config, const StoredTensors& stored,
     // State on a disk is updated while it is in memory.
     if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
     for (const FrozenForm& form : forms_of(config, stored)) {
-      const Blueprint blueprint(with_mode(config, mode, form),
-                                form.format == FrozenFormat::kDType ? StoredTensors() : stored);
+      JobConfig tried = with_mode(config, mode, form);
+      StoredTensors kept = kept_as_stored(tried, stored);
+      const Blueprint blueprint(std::move(tried), std::move(kept));
       const ShardPlan shards = blueprint.shard_plan(static_cast<int>(nodes.size()));
       Workload work = workload_of(blueprint.config, std::ranges::min(growth_limits));
       work.threads = threads;

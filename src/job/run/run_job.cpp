@@ -225,7 +225,7 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& l
       growth_limits(comm, written.config, devices.nodes, devices.choice, baseline);
   StoredTensors stored = stored_weights(comm, written);
   JobConfig config = choose_mode(comm, written.config, stored, limits, devices.nodes, threads, directory);
-  if (config.model.frozen_format == FrozenFormat::kDType) stored = {};
+  stored = kept_as_stored(config, stored);
   std::optional<Blueprint> fitted;
   if (chooses_mode(written.config) || !stored.is_empty())
     fitted.emplace(std::move(config), std::move(stored));

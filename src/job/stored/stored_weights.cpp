@@ -62,8 +62,7 @@ StoredTensors unless_trained(const Blueprint& plain, int trained, StoredTensors 
 
 StoredTensors announced_weights(const Blueprint& plain) {
   const auto quantization = read_quantization(plain.config.model.path);
-  if (!quantization && plain.config.memory.offload == Offload::kSource)
-    return plain_experts(plain.model.manifest);
+  if (!quantization && may_stay_in_files(plain.config)) return plain_experts(plain.model.manifest);
   if (!quantization) return {};
   const ParameterManifest& manifest = plain.model.manifest;
   StoredTensors stored = announced_stored(*quantization, manifest);
@@ -109,8 +108,7 @@ StoredTensors published_weights(const Blueprint& plain) {
   if (!holds_weights(plain.config.model.path)) return announced_weights(plain);
   CheckpointIndex index = read_checkpoint_index(plain.config.model.path);
   const CheckpointMatch match = match_checkpoint(index, plain.keys, plain.config.model.dtype);
-  if (plain.config.memory.offload == Offload::kSource)
-    encode_plain_experts(index, match, plain.model.manifest);
+  if (may_stay_in_files(plain.config)) encode_plain_experts(index, match, plain.model.manifest);
   return unless_trained(plain, find_trained_quantised(index, match, plain.model.manifest),
                         find_stored(index, match, plain.model.manifest));
 }
@@ -118,6 +116,17 @@ StoredTensors published_weights(const Blueprint& plain) {
 }  // namespace
 
 bool can_keep_stored(JobKind kind) { return kind != JobKind::kExport; }
+
+bool may_stay_in_files(const JobConfig& config) {
+  if (config.memory.offload != Offload::kNone || !chooses_mode(config) || is_quantised(config))
+    return config.memory.offload == Offload::kSource;
+  return config.load.readers != Readers::kRank0 && config.parallel.expert_parallel == 0;
+}
+
+StoredTensors kept_as_stored(const JobConfig& config, const StoredTensors& stored) {
+  if (!is_required(config)) return {};
+  return config.memory.offload == Offload::kSource ? stored : stored.quantised();
+}
 
 StoredTensors stored_weights(const Blueprint& plain) {
   if (!is_possible(plain.config)) {

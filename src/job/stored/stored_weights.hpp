@@ -12,16 +12,23 @@ namespace sluice {
 /// them all as numbers; it quantises those that it should, so that it writes what a training computed with.
 [[nodiscard]] bool can_keep_stored(JobKind kind);
 
+/// Whether experts stay in the files of model.path, or optimizer.fit may choose that they do.
+[[nodiscard]] bool may_stay_in_files(const JobConfig& config);
+
 /// The quantised tensors of model.path that model.frozen_format = "stored" keeps as codes and scales, or
-/// could keep where optimizer.fit chooses; nothing for "dtype", for weights that are drawn or come from a
-/// saved step, and where nothing is quantised. For "int8" and "nf4" the matrices that the load quantises.
-/// `plain` is the job without them. By the headers of the files, or where there are no weights by what
-/// config.json announces. Error(kBadConfig) if training would change quantised weights, if such weights
-/// should be quantised again, or if they would lie in a GPU's memory; others as plan_load().
+/// could keep where optimizer.fit chooses, and experts in bfloat16 that may stay in files; nothing for
+/// "dtype", for weights that are drawn or come from a saved step, and where nothing is quantised. For "int8"
+/// and "nf4" the matrices that the load quantises. `plain` is the job without them. By the headers of the
+/// files, or where there are no weights by what config.json announces. Error(kBadConfig) if training would
+/// change quantised weights, if such weights should be quantised again, or if they would lie in a GPU's
+/// memory; others as plan_load().
 [[nodiscard]] StoredTensors stored_weights(const Blueprint& plain);
 
 /// Collective over `comm`. The same, from what rank 0 reads.
 [[nodiscard]] StoredTensors stored_weights(Communicator& comm, const Blueprint& plain);
+
+/// What of these a job keeps so whose form is chosen.
+[[nodiscard]] StoredTensors kept_as_stored(const JobConfig& config, const StoredTensors& stored);
 
 /// A job, without communication, with what it keeps so.
 [[nodiscard]] Blueprint blueprint_with_stored(JobConfig config);

@@ -21,6 +21,14 @@ std::int64_t StoredTensors::elements() const {
   return all;
 }
 
+StoredTensors StoredTensors::quantised() const {
+  StoredTensors some{encodings, {}};
+  for (const StoredRange& range : ranges)
+    if (encodings[static_cast<std::size_t>(range.encoding)].codes != Codes::kBFloat16)
+      some.ranges.push_back(range);
+  return some;
+}
+
 std::string StoredTensors::to_bytes() const {
   ByteWriter out;
   out.number(static_cast<std::int64_t>(encodings.size()));

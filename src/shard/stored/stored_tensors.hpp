@@ -32,6 +32,8 @@ struct StoredTensors {
   /// The tensors, ascending, each once.
   [[nodiscard]] std::vector<int> tensors() const;
   [[nodiscard]] std::int64_t elements() const;
+  /// Those whose codes are not the elements themselves.
+  [[nodiscard]] StoredTensors quantised() const;
 
   /// For a broadcast to ranks that may not see the files; exact both ways.
   [[nodiscard]] std::string to_bytes() const;
