@@ -6,6 +6,7 @@
 #include "verify/arena_digest.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 namespace sluice {
@@ -19,8 +20,13 @@ Weights make_trained_weights(JobContext& context, TrainingState& state) {
   const ParameterManifest& manifest = context.blueprint.model.manifest;
   const bool has_frozen = manifest.trained_tensors().size() < manifest.stored_tensors().size();
   Weights weights = state.resumes() && !has_frozen ? make_empty_weights(context) : make_weights(context);
-  if (has_frozen && (state.resumes() || context.config().checkpoint.saves()))
-    state.set_base(digest_of_frozen(context.comm, weights.arena, manifest).hex());
+  if (!has_frozen || (!state.resumes() && !context.config().checkpoint.saves())) return weights;
+  const auto digest = std::make_shared<FrozenDigest>(context.comm, weights.arena, manifest);
+  state.set_base([digest] { return digest->sum().hex(); });
+  if (UnitBytes* const units = weights.arena.elsewhere())
+    units->examine_first([digest](int unit, const std::byte* bytes) { digest->add(unit, bytes); });
+  else
+    state.find_base();
   return weights;
 }
 

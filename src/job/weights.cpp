@@ -121,20 +121,30 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
   return std::move(report.load);
 }
 
-/// Collective. Every number that is computed with such a weight is as bad. What lies on a disk is not read
-/// again for it.
-void require_finite(JobContext& context, const Weights& weights) {
-  const JobKind kind = context.config().job.kind;
-  if (kind != JobKind::kTrain && kind != JobKind::kEvaluate) return;
-  NonFinite own;  // some ranks may have a disk, and others none
-  if (weights.arena.is_resident()) own = find_non_finite(weights.arena, context.blueprint.model.manifest);
-  const std::string first = first_of_ranks(context.comm, own);
-  if (first.empty()) return;
-  const std::string model = context.config().model.path.string();
+/// Fails for a tensor that is not finite. Every number that is computed with it is as bad.
+void require_none(const JobConfig& config, const std::string& tensor) {
+  if (tensor.empty()) return;
+  const std::string model = config.model.path.string();
   fail(ExitCode::kBadData,
        "{}: NaN or infinity in the weights, first in {}; whatever is computed with them is the same. `sluice "
        "verify {}` lists them all. Likely cause: a damaged file, or weights of a training that has diverged",
-       model, first, model);
+       model, tensor, model);
+}
+
+/// Collective. What lies on a disk is not read again for it; what stays in the files of model.path is looked
+/// at when it is read first.
+void require_finite(JobContext& context, const ShardArena& arena) {
+  const JobConfig& config = context.config();
+  const ParameterManifest& manifest = context.blueprint.model.manifest;
+  if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
+  NonFinite own;  // some ranks may have a disk, and others none
+  if (arena.paged() == nullptr) own = find_non_finite(arena, manifest);
+  require_none(config, first_of_ranks(context.comm, own));
+  if (arena.elsewhere() == nullptr) return;
+  arena.elsewhere()->examine_first([&config, &manifest, &stored = *arena.stored(), dtype = arena.dtype()](
+                                       int unit, const std::byte* bytes) {
+    require_none(config, find_non_finite(StoredUnitValues(stored, unit, bytes, dtype), manifest, unit).name);
+  });
 }
 
 /// Memory that this rank may take from now on, if the job sets a limit.
@@ -226,7 +236,7 @@ Weights load_weights(JobContext& context) {
     });
   weights.load = run_load(context, planned, &weights.arena);
   make_adapters(context, weights.arena);
-  require_finite(context, weights);
+  require_finite(context, weights.arena);
   return weights;
 }
 

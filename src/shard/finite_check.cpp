@@ -83,41 +83,37 @@ NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manife
   return first;
 }
 
-namespace {
-
-/// Of a stored unit, dequantised piece by piece.
-NonFinite find_in_stored(const ShardArena& shards, const ParameterManifest& manifest, int unit,
-                         UnitOrder order) {
-  constexpr std::int64_t kAtOnce = 64 * std::int64_t{1024};
-  const ShardPlan& plan = shards.plan();
-  const ArenaValues values(shards);
-  std::vector<std::byte> piece(static_cast<std::size_t>(kAtOnce * size_of(shards.dtype())));
+NonFinite find_non_finite(const StoredUnitValues& values, const ParameterManifest& manifest, int unit,
+                          UnitOrder order) {
+  constexpr std::int64_t kAtOnce = 64 * std::int64_t{1024};  // elements that are dequantised together
+  const ShardPlan& plan = values.plan();
+  std::vector<std::byte> piece(static_cast<std::size_t>(kAtOnce * size_of(values.dtype())));
   NonFinite first;
   for (const Placement& placement : plan.layouts().units[static_cast<std::size_t>(unit)].placements())
-    plan.owned_runs(placement.tensor, shards.rank(), [&](const ShardPlan::OwnedRun& run) {
+    plan.owned_runs(placement.tensor, values.rank(), [&](const ShardPlan::OwnedRun& run) {
       for (std::int64_t done = 0; done < run.count; done += kAtOnce) {
         const std::int64_t count = std::min(kAtOnce, run.count - done), place = run.arena_begin + done;
-        values.read(place, count, shards.dtype(), piece.data());
-        const std::int64_t begin = plan.unit_element(shards.rank(), place).element;
+        values.read(place, count, values.dtype(), piece.data());
+        const std::int64_t begin = plan.unit_element(values.rank(), place).element;
         NonFinite found = find_non_finite(plan, manifest, unit, {begin, begin + count}, piece.data(),
-                                          shards.dtype(), order);
+                                          values.dtype(), order);
         if (found.found() && (!first.found() || found.place < first.place)) first = std::move(found);
       }
     });
   return first;
 }
 
-}  // namespace
-
 NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& manifest, UnitOrder order) {
   const ShardPlan& plan = shards.plan();
   const int units = static_cast<int>(plan.layouts().units.size());
   for (int i = 0; i < units; ++i) {
     const int unit = order == UnitOrder::kForward ? i : units - 1 - i;
-    if (!shards.holds(unit)) continue;
+    if (!shards.holds(unit) || shards.is_elsewhere(unit)) continue;
     position::begin("finite_check", unit);
     NonFinite found = plan.is_stored(unit)
-                          ? find_in_stored(shards, manifest, unit, order)
+                          ? find_non_finite(StoredUnitValues(*shards.stored(), unit, shards.stored_data(unit),
+                                                             shards.dtype()),
+                                            manifest, unit, order)
                           : find_non_finite(plan, manifest, unit, plan.owned(unit, shards.rank()),
                                             shards.unit_data(unit), shards.dtype(), order);
     if (found.found()) return found;

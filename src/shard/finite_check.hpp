@@ -4,6 +4,7 @@
 #include "comm/communicator.hpp"
 #include "manifest/manifest.hpp"
 #include "shard/arena.hpp"
+#include "shard/shard_values.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,10 @@ struct NonFinite {
 [[nodiscard]] NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manifest, int unit,
                                         Range elements, const std::byte* data, DType dtype,
                                         UnitOrder order = UnitOrder::kForward);
-/// The first one in a rank's arena.
+/// The first one in a rank's shard of a stored unit.
+[[nodiscard]] NonFinite find_non_finite(const StoredUnitValues& values, const ParameterManifest& manifest,
+                                        int unit, UnitOrder order = UnitOrder::kForward);
+/// The first one in a rank's arena, but for units that are elsewhere.
 [[nodiscard]] NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& manifest,
                                         UnitOrder order = UnitOrder::kForward);
 

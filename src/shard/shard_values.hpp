@@ -1,6 +1,7 @@
 // A rank's numbers at the places of its arena, in whatever form they are kept.
 #pragma once
 
+#include "base/error.hpp"
 #include "device/copy.hpp"
 #include "shard/arena.hpp"
 
@@ -35,6 +36,36 @@ class ShardValues {
   ShardValues() = default;
 };
 
+/// The elements of a rank's shard of one stored unit, of which the bytes are given.
+class StoredUnitValues final : public ShardValues {
+ public:
+  /// `bytes`: the first one of the shard. They and `layout` must outlive this.
+  StoredUnitValues(const StoredLayout& layout, int unit, const std::byte* bytes, DType dtype)
+      : layout_(layout), unit_(unit), bytes_(bytes), dtype_(dtype) {}
+
+  [[nodiscard]] const ShardPlan& plan() const override { return layout_.plan(); }
+  [[nodiscard]] int rank() const override { return layout_.rank(); }
+  [[nodiscard]] DType dtype() const override { return dtype_; }
+  [[nodiscard]] bool holds(int unit) const override { return unit == unit_; }
+  void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override {
+    const auto [unit, first] = plan().unit_element(rank(), begin);
+    SLUICE_ASSERT(unit == unit_, "elements of unit {} among those of unit {}", unit, unit_);
+    layout_.dequantise(unit, {first, first + count}, {bytes_, layout_.own_bytes(unit).begin}, dtype, out);
+  }
+  void read_buffers(std::int64_t /*begin*/, std::int64_t count, float* /*out*/) const override {
+    SLUICE_ASSERT(count == 0, "{} elements of persistent buffers in a stored unit", count);
+  }
+  [[nodiscard]] const std::byte* find(std::int64_t /*begin*/, DType /*dtype*/) const override {
+    return nullptr;
+  }
+
+ private:
+  const StoredLayout& layout_;
+  int unit_;
+  const std::byte* bytes_;
+  DType dtype_;
+};
+
 /// An arena's own elements.
 class ArenaValues final : public ShardValues {
  public:
@@ -63,10 +94,8 @@ class ArenaValues final : public ShardValues {
     return arena_.plan().is_stored_at(arena_.rank(), begin);
   }
   void read_stored(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const {
-    const auto [unit, first] = arena_.plan().unit_element(arena_.rank(), begin);
-    arena_.stored()->dequantise(unit, {first, first + count},
-                                {arena_.stored_data(unit), arena_.stored()->own_bytes(unit).begin}, dtype,
-                                out);
+    const int unit = arena_.plan().unit_element(arena_.rank(), begin).unit;
+    StoredUnitValues(*arena_.stored(), unit, arena_.stored_data(unit), dtype).read(begin, count, dtype, out);
   }
   [[nodiscard]] const std::byte* element(std::int64_t index) const {
     return arena_.data() + index * size_of(arena_.dtype());

@@ -1,6 +1,7 @@
 #include "verify/arena_digest.hpp"
 
 #include "base/byte_stream.hpp"
+#include "base/error.hpp"
 #include "shard/shard_values.hpp"
 #include "verify/tensor_digest.hpp"
 
@@ -19,13 +20,13 @@
 namespace sluice {
 namespace {
 
-/// Digests this rank's arena, unit by unit, in the types of the parts.
+/// Digests a rank's values in the types of the parts.
 class ArenaDigester {
  public:
-  ArenaDigester(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts)
-      : comm_(comm), weights_(weights), parts_(parts) {}
+  ArenaDigester(const ShardValues& weights, std::span<PlacedPart> parts) : weights_(weights), parts_(parts) {}
 
-  void run() {
+  /// Unit by unit.
+  void run(Communicator& comm) {
     std::vector<std::size_t> order(parts_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const UnitLayouts& layouts = weights_.plan().layouts();
@@ -39,13 +40,11 @@ class ArenaDigester {
       ByteWriter fragments;
       for (; next != order.end() && layouts.unit_of(parts_[*next].tensor) == unit; ++next)
         digest_owned(*next, fragments);
-      complete_blocks(fragments.bytes());
+      complete_blocks(comm, fragments.bytes());
     }
   }
 
- private:
-  static constexpr std::int64_t kSliceElements = 256 * std::int64_t{1024};
-
+  /// What this rank owns of part `i`, and the blocks that others complete.
   void digest_owned(std::size_t i, ByteWriter& fragments) {
     PlacedPart& part = parts_[i];
     TensorDigester digester(part.elements.count() * size_of(part.dtype));
@@ -59,6 +58,9 @@ class ArenaDigester {
     }
   }
 
+ private:
+  static constexpr std::int64_t kSliceElements = 256 * std::int64_t{1024};
+
   void digest_run(PlacedPart& part, const ShardPlan::OwnedRun& run, TensorDigester& digester) {
     const std::int64_t size = size_of(part.dtype);
     for (std::int64_t done = 0; done < run.count; done += kSliceElements) {
@@ -69,16 +71,15 @@ class ArenaDigester {
     }
   }
 
-  /// Elements of the arena in its type, dequantised where they are stored.
+  /// Elements in the type of the values, dequantised where they are stored.
   const std::byte* weights_at(std::int64_t place, std::int64_t count) {
-    const ArenaValues values(weights_);
-    if (const std::byte* here = values.find(place, weights_.dtype())) return here;
+    if (const std::byte* here = weights_.find(place, weights_.dtype())) return here;
     weights_read_.resize(static_cast<std::size_t>(kSliceElements * size_of(weights_.dtype())));
-    values.read(place, count, weights_.dtype(), weights_read_.data());
+    weights_.read(place, count, weights_.dtype(), weights_read_.data());
     return weights_read_.data();
   }
 
-  /// Elements of the arena in the part's type. Counts those that are not the same after the way back.
+  /// Elements in the part's type. Counts those that are not the same after the way back.
   const std::byte* as_compared(const std::byte* data, std::int64_t count, PlacedPart& part) {
     if (weights_.dtype() == part.dtype) return data;
     rounded_.resize(kSliceElements);
@@ -101,9 +102,9 @@ class ArenaDigester {
   }
 
   /// Rank 0 puts the fragments of all ranks together.
-  void complete_blocks(const std::string& own_fragments) {
-    const std::vector<std::string> all = comm_.all_gather_text(own_fragments);
-    if (comm_.rank() != 0) return;
+  void complete_blocks(Communicator& comm, const std::string& own_fragments) {
+    const std::vector<std::string> all = comm.all_gather_text(own_fragments);
+    if (comm.rank() != 0) return;
     std::map<std::size_t, TensorDigester> digesters;
     for (const std::string& text : all) {
       for (ByteReader in(text); !in.at_end();) {
@@ -117,8 +118,7 @@ class ArenaDigester {
     for (const auto& [i, digester] : digesters) parts_[i].in_arena += digester.sum();
   }
 
-  Communicator& comm_;
-  const ShardArena& weights_;
+  const ShardValues& weights_;
   std::span<PlacedPart> parts_;
   std::vector<std::byte> weights_read_;
   std::vector<std::uint16_t> rounded_;
@@ -167,25 +167,47 @@ void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts) {
 }
 
 void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts) {
-  ArenaDigester(comm, weights, parts).run();
+  ArenaDigester(ArenaValues(weights), parts).run(comm);
 }
 
-Digest digest_of_frozen(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest) {
-  const UnitLayouts plain =
-      make_unit_layouts(manifest);  // the places that all forms of a base have in common
-  std::vector<PlacedPart> parts;
-  for (const FlatLayout& unit : weights.plan().layouts().units) {
-    if (unit.is_trained()) continue;
-    for (const Placement& placement : unit.placements())
-      for (std::int64_t begin = 0; begin < placement.elements(); begin += placement.block_elements)
-        parts.push_back(
-            {0, placement.tensor, {begin, begin + placement.block_elements}, weights.dtype(), {}, {}, 0});
+FrozenDigest::FrozenDigest(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest)
+    : comm_(comm), manifest_(manifest), stored_(weights.stored()), dtype_(weights.dtype()) {
+  const std::vector<FlatLayout>& units = weights.plan().layouts().units;
+  std::size_t here = 0;  // parts in memory, which come first
+  for (const bool is_elsewhere : {false, true}) {
+    for (int unit = 0; unit < std::ssize(units); ++unit) {
+      const FlatLayout& layout = units[static_cast<std::size_t>(unit)];
+      if (layout.is_trained() || weights.is_elsewhere(unit) != is_elsewhere) continue;
+      if (is_elsewhere) missing_.insert(unit);
+      for (const Placement& placement : layout.placements())
+        for (std::int64_t begin = 0; begin < placement.elements(); begin += placement.block_elements)
+          parts_.push_back(
+              {0, placement.tensor, {begin, begin + placement.block_elements}, dtype_, {}, {}, 0});
+    }
+    if (!is_elsewhere) here = parts_.size();
   }
-  digest_arenas(comm, weights, parts);
-  sum_over_ranks(comm, parts);
+  digest_arenas(comm, weights, std::span(parts_).first(here));
+}
+
+void FrozenDigest::add(int unit, const std::byte* bytes) {
+  const StoredUnitValues values(*stored_, unit, bytes, dtype_);
+  ArenaDigester digester(values, parts_);
+  ByteWriter fragments;
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    if (values.plan().layouts().unit_of(parts_[i].tensor) == unit) digester.digest_owned(i, fragments);
+  SLUICE_ASSERT(fragments.bytes().empty(), "unit {} has experts that several ranks share", unit);
+  missing_.erase(unit);
+}
+
+Digest FrozenDigest::sum() {
+  SLUICE_ASSERT(missing_.empty(), "the digest lacks {} units, the first of which is {}", missing_.size(),
+                *missing_.begin());
+  // The places that all forms of a base have in common.
+  const UnitLayouts plain = make_unit_layouts(manifest_);
+  sum_over_ranks(comm_, parts_);
   Digest sum;
-  for (const PlacedPart& part : parts)
-    sum += digest_of(fmt::format("{} {} {} {}", manifest[part.tensor].name,
+  for (const PlacedPart& part : parts_)
+    sum += digest_of(fmt::format("{} {} {} {}", manifest_[part.tensor].name,
                                  plain.placement_of(part.tensor).place_of(part.elements.begin),
                                  part.elements.count(), part.in_arena.hex()));
   return sum;

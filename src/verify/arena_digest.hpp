@@ -8,8 +8,11 @@
 #include "manifest/manifest.hpp"
 #include "shard/arena.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
+#include <vector>
 
 namespace sluice {
 
@@ -34,10 +37,25 @@ void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<Plac
 /// Collective over `comm`. The digests and counts of the parts, summed over the ranks, on every rank.
 void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts);
 
-/// Collective over `comm`. Of all frozen weights, with their names and places, in the arena's type: the same
-/// for any number of ranks, for every layout of files that they came from, and whether or not they are
-/// stored.
-[[nodiscard]] Digest digest_of_frozen(Communicator& comm, const ShardArena& weights,
-                                      const ParameterManifest& manifest);
+/// Digest of all frozen weights, with their names and places, in the arena's type: the same for any number of
+/// ranks, for every layout of files that they came from, and whether they are stored, in memory or elsewhere.
+class FrozenDigest {
+ public:
+  /// Collective over `comm`. Takes the weights that are in memory. What `weights` has of stored units, `comm`
+  /// and `manifest` must outlive this.
+  FrozenDigest(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest);
+  /// Takes this rank's shard of a unit that is elsewhere, in which no other rank has a part of an expert.
+  void add(int unit, const std::byte* bytes);
+  /// Collective over `comm`, once, when every unit that is elsewhere was added.
+  [[nodiscard]] Digest sum();
+
+ private:
+  Communicator& comm_;
+  const ParameterManifest& manifest_;
+  const StoredLayout* stored_;
+  DType dtype_;
+  std::vector<PlacedPart> parts_;
+  std::set<int> missing_;  ///< units that were not added yet
+};
 
 }  // namespace sluice

@@ -32,7 +32,9 @@ def numbers(output):
 
 class StoredTest(JobTest):
     def base_of(self, form):
-        """The model of a form, and the fixture whose tokens it takes."""
+        """The model of a form, in bfloat16 for none, and the fixture whose tokens it takes."""
+        if form is None:
+            return make_quantised.SOURCE, "qwen3-moe-tiny"
         if form == GPT_OSS:
             return FIXTURES / GPT_OSS, GPT_OSS
         if form in make_quantised.FORMS:
@@ -206,25 +208,28 @@ class Source(StoredTest):
                 memory = self.train("int4", ranks, "dtype", model=model)
                 self.assert_same(memory, self.from_files("int4", ranks, model=model))
 
-    def test_a_run_goes_on_from_files_and_exports_the_same_merged_model(self):
-        exported = []
-        memory = self.memory_of("int4", 3)
-        for way in ({}, self.FROM_FILES | {"memory": memory}):
-            out = self.directory / f"merged-{len(exported)}"
+    def test_a_run_goes_on_between_memory_and_files_with_the_same_bits(self):
+        memory, files = {}, self.FROM_FILES | {"memory": self.memory_of("int4", 3)}
+        found = []
+        for first, second in ((None, memory), (memory, files), (files, memory)):
+            out = self.directory / f"merged-{len(found)}"
             common = {"checkpoint": {"every_steps": 2}, "export": {"path": out, "at_end": True, "adapters": "merge"},
-                      "job": {"output": self.directory / f"run-{len(exported)}"}, "debug": {"dump": ""}}
-            self.train("int4", 3, "stored", **common, train={"steps": 2})
-            shutil.rmtree(out)
-            self.train("int4", 3, "stored", 0, "\noffload " if way else "", **common, **way, train={"steps": 4})
-            exported.append({path.name: path.read_bytes() for path in out.iterdir()})
-        self.assertEqual(*exported)
+                      "job": {"output": self.directory / f"run-{len(found)}"}, "debug": {"dump": ""}}
+            if first is not None:
+                self.train("int4", 3, "stored", **common, **first, train={"steps": 2})
+                shutil.rmtree(out)
+            self.train("int4", 3, "stored", 0, "\noffload " if second else "", **common, **second, train={"steps": 4})
+            newest = max(common["job"]["output"].glob("metrics*.h5"), key=lambda path: path.stat().st_mtime_ns)
+            with h5py.File(newest) as metrics:
+                found.append({path.name: path.read_bytes() for path in out.iterdir()} | {"losses": metrics["train/loss"][-2:].tobytes()})
+        self.assertTrue(found[0] == found[1] == found[2])
 
-    def job_on_a_copy(self, form, ranks, steps):
+    def job_on_a_copy(self, form, ranks, steps, **tables):
         """A job whose base may be spoiled, and the file with most of it."""
         source, tokens = self.base_of(form)
         model = shutil.copytree(source, self.directory / "model")
         job = self.write_job("spoiled.toml", **self.FROM_FILES, memory=self.memory_of(form, ranks), **reference_job(
-            tokens, model={"path": model, "dtype": "bfloat16", "frozen_format": "stored"}, lora=LORA, debug={"dump": ""}, train={"steps": steps}))
+            tokens, model={"path": model, "dtype": "bfloat16", "frozen_format": "stored"}, lora=LORA, debug={"dump": ""}, train={"steps": steps}, **tables))
         return job, max(model.glob("*.safetensors"), key=lambda path: path.stat().st_size)
 
     def test_a_file_that_is_cut_or_changed_meanwhile_ends_the_job_with_its_name(self):
@@ -245,6 +250,28 @@ class Source(StoredTest):
                 self.expect(running.finish(), 65, file.name, "mlp.experts.", "memory.offload")
                 shutil.rmtree(file.parent)
                 shutil.rmtree(self.output_of(job))
+
+    def test_weights_that_are_not_finite_end_the_job_with_their_place(self):
+        for form, ranks in (("fp8-blocks", 3), (None, 1)):
+            with self.subTest(form=form):
+                job, file = self.job_on_a_copy(form, ranks, 2)
+                name = "model.layers.1.mlp.experts.3.up_proj.weight"
+                content = file.read_bytes()
+                begin = content.index(checkpoint.read_tensors(file)[name][2])
+                file.write_bytes(content[:begin] + b"\x7f\x7f\xff\x7f" + content[begin + 4:])
+                self.expect(run_job(ranks, job), 65, "NaN", "model.layers.1.mlp.experts.", "(expert 3)", str(file.parent))
+                shutil.rmtree(file.parent)
+
+    def test_a_run_over_another_base_ends_before_it_saves(self):
+        job, file = self.job_on_a_copy("int4", 2, 2, checkpoint={"every_steps": 2})
+        self.expect(run_job(2, job), 0)
+        saved = sorted(path.name for path in (self.output_of(job) / "checkpoints").iterdir())
+        name = "model.layers.1.mlp.experts.3.up_proj.weight_packed"
+        content = file.read_bytes()
+        begin = content.index(checkpoint.read_tensors(file)[name][2])
+        file.write_bytes(content[:begin] + bytes([content[begin] ^ 1]) + content[begin + 1:])
+        self.expect(run_job(2, job, "--set", "train.steps=4"), 65, "model.path", "digest")
+        self.assertEqual(sorted(path.name for path in (self.output_of(job) / "checkpoints").iterdir()), saved)
 
     def test_a_file_that_cannot_be_read_ends_the_job(self):
         job, _ = self.job_on_a_copy("int4", 2, 20)

@@ -316,7 +316,7 @@ Digest frozen_digest(Communicator& comm, bool is_changed = false) {
   initialize_shards(weights, manifest, 0.1F, 3);
   if (is_changed && comm.rank() == 0)
     weights.data()[shards.trained_elements(0) * size_of(DType::kBFloat16)] ^= std::byte{1};
-  return digest_of_frozen(comm, weights, manifest);
+  return FrozenDigest(comm, weights, manifest).sum();
 }
 
 TEST(FrozenDigest, is_the_same_for_every_number_of_ranks_and_changes_with_a_bit) {

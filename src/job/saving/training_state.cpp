@@ -137,13 +137,13 @@ std::string TrainingState::former_targets_text() const {
       kAllLinear, kLinearModules);
 }
 
-void TrainingState::set_base(std::string digest) {
-  base_digest_ = std::move(digest);
+void TrainingState::find_base() {
+  if (const auto digest = std::exchange(find_digest_, {})) base_digest_ = digest();
   check_same_base();
 }
 
 void TrainingState::check_same_base() const {
-  if (found_) require_same_base(*found_, context_.config().model, base_digest_);
+  if (found_ && !find_digest_) require_same_base(*found_, context_.config().model, base_digest_);
 }
 
 /// Collective. Found out now, and not after hours.
@@ -285,6 +285,7 @@ bool TrainingState::wants_best() const {
 }
 
 bool TrainingState::after_step(std::int64_t step, double held_out_loss) {
+  if (find_digest_) find_base();
   newest_ = std::isnan(held_out_loss) ? HeldOutStep{} : HeldOutStep{step, held_out_loss};
   const bool is_lowest = newest_.step > 0 && held_out_.add(step, held_out_loss);
   if (!settings_.saves()) return false;

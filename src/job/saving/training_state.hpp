@@ -59,9 +59,11 @@ class TrainingState {
   /// (evaluate.patience)".
   [[nodiscard]] std::string patience_text() const;
 
-  /// The digest of the frozen weights as they were loaded; "" without any. Error(kBadData) if the step that
-  /// is resumed was trained with others. Before restore() and the first save.
-  void set_base(std::string digest);
+  /// Collective `digest` gives that of the frozen weights as they were loaded, by find_base(), or by
+  /// after_step() where none was found before: weights in files are known after a pass over them.
+  void set_base(std::function<std::string()> digest) { find_digest_ = std::move(digest); }
+  /// Collective. Error(kBadData) if the step that is resumed was trained with other frozen weights.
+  void find_base();
 
   /// Collective. From here on `training` is saved. If the job resumes, it is filled from the saved step, and
   /// `data` goes on from there, or from an older one where its bytes are not what was saved, unless the job
@@ -135,8 +137,9 @@ class TrainingState {
   std::filesystem::path directory_;
   BatchSource& data_;
   std::string data_digest_;
-  std::string base_digest_;
-  RankDisks nodes_;  ///< disks on which steps are looked for
+  std::string base_digest_;                   ///< digest of the frozen weights; "" without any
+  std::function<std::string()> find_digest_;  ///< brings it; empty once it has
+  RankDisks nodes_;                           ///< disks on which steps are looked for
   std::optional<FoundStep> found_;
   FileHolders holders_;                            ///< the nodes that have the files of found_
   std::optional<SaveDisks> save_disks_;            ///< disks that checkpoints are saved to, if any are

@@ -8,6 +8,7 @@
 #include "weights/checkpoint_index.hpp"
 #include "weights/checkpoint_match.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -37,6 +38,7 @@ struct UnitReads {
   std::vector<StoredLayout::OwnRun> runs;
   std::vector<DirectRead> reads;               ///< reads, ordered by file and offset
   std::vector<std::optional<Digest>> digests;  ///< digest of each run's codes, once they were read
+  std::size_t examined = 0;                    ///< number of examinations that the unit has been through
   std::int64_t scale_bytes = 0;
   std::int64_t scales_begin = 0;  ///< byte at which the unit's scales begin among those of all units
   /// Bytes that a pass over the unit reads.

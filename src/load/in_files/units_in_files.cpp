@@ -84,6 +84,15 @@ void UnitsInFiles::begin_pass(Order order) {
   order_ = order;
 }
 
+void UnitsInFiles::examine_first(std::function<void(int unit, const std::byte* bytes)> examine) {
+  Workers::Lock lock = workers_.lock();
+  for (Slot& slot : slots_) {
+    wait(lock, slot);
+    slot.unit = kNone;
+  }
+  examinations_.push_back(std::move(examine));
+}
+
 std::byte* UnitsInFiles::bytes(int unit) {
   const trace::Span span(trace::Kind::kWait, "files", unit);
   Workers::Lock lock = workers_.lock();
@@ -157,6 +166,7 @@ void UnitsInFiles::read_unit(int unit, std::byte* out) {
     }
   }
   require_unchanged(reads, digests);
+  for (; reads.examined < examinations_.size(); ++reads.examined) examinations_[reads.examined](unit, out);
 }
 
 void UnitsInFiles::copy_scales(const UnitReads& reads, std::byte* out) const {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -36,6 +37,7 @@ class UnitsInFiles final : public UnitBytes {
                std::span<const int> units, double limit_seconds);
 
   void begin_pass(Order order) override;
+  void examine_first(std::function<void(int unit, const std::byte* bytes)> examine) override;
   /// Error(kBadData) with file and tensor if a file has become shorter, or holds other codes than when they
   /// were first read; Error(kIo) for what the system refuses, and if the disk does not answer in time.
   [[nodiscard]] std::byte* bytes(int unit) override;
@@ -76,7 +78,8 @@ class UnitsInFiles final : public UnitBytes {
   double limit_seconds_;
   std::vector<int> units_;
   std::map<int, UnitReads> reads_;  ///< reads by unit
-  std::map<int, File> files_;       ///< files that hold codes, by their numbers in the index
+  std::vector<std::function<void(int unit, const std::byte* bytes)>> examinations_;
+  std::map<int, File> files_;  ///< files that hold codes, by their numbers in the index
   MemoryBlock scales_, piece_;
   std::array<Slot, 2> slots_;
   int current_ = kNone;  ///< unit in use

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 namespace sluice {
 
@@ -17,6 +18,9 @@ class UnitBytes {
 
   /// Tells the order of the units that will be asked for from here on.
   virtual void begin_pass(Order order) = 0;
+  /// Makes `examine` see the bytes of each unit once, when they are read next, before bytes() gives them. It
+  /// runs in another thread, whose errors become those of bytes().
+  virtual void examine_first(std::function<void(int unit, const std::byte* bytes)> examine) = 0;
   /// First byte of this rank's shard of a unit, as StoredLayout places it; waits until the shard is in
   /// memory, where it stays until another unit is asked for. Error(kBadData) if what it is read from was
   /// changed; Error(kIo) if that cannot be read.

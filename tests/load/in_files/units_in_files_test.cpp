@@ -3,6 +3,7 @@
 #include "load/checkpoint_load.hpp"
 #include "support/mpi_test.hpp"
 #include "support/shared_directory.hpp"
+#include "verify/arena_digest.hpp"
 #include "weights/stored_forms.hpp"
 #include "weights/tiny_model.hpp"
 
@@ -95,6 +96,26 @@ TEST_F(UnitsInFilesTest, have_the_bytes_of_a_load_in_whatever_order_they_are_ask
       EXPECT_EQ(std::memcmp(files->stored_data(unit), memory->stored_data(unit), bytes), 0) << unit;
     }
   }
+}
+
+TEST_F(UnitsInFilesTest, are_examined_once_each_and_have_the_digest_of_a_load) {
+  for (int tensor = 0; tensor < std::ssize(manifest_.tensors()); ++tensor) manifest_.freeze(tensor);
+  open("fp8-blocks");
+  const std::unique_ptr<ShardArena> memory = loaded({}), files = loaded(units_);
+  files->read_from(units_from_files(*files));
+  static_cast<void>(files->stored_data(units_.front()));  // one is there already
+  FrozenDigest digest(test_world(), *files, manifest_);
+  std::vector<int> examined;
+  files->elsewhere()->examine_first([&](int unit, const std::byte* bytes) {
+    digest.add(unit, bytes);
+    examined.push_back(unit);
+  });
+  for (const UnitBytes::Order order : {UnitBytes::Order::kForward, UnitBytes::Order::kBackward}) {
+    files->elsewhere()->begin_pass(order);
+    for (const int unit : units_) static_cast<void>(files->stored_data(unit));
+  }
+  EXPECT_EQ(examined, units_);
+  EXPECT_EQ(digest.sum(), FrozenDigest(test_world(), *memory, manifest_).sum());
 }
 
 TEST_F(UnitsInFilesTest, of_a_file_that_was_cut_fail_with_its_name_and_the_tensor) {
