@@ -66,7 +66,8 @@ std::int64_t read_padding_token(const ConfigReader& config, std::optional<std::i
 DType read_published_dtype(const ConfigReader& config) {
   const std::optional<DType> dtype = dtype_from_name(config.text({"dtype", "torch_dtype"}, "bfloat16"));
   if (!dtype || !is_convertible(*dtype, DType::kFloat32))
-    config.refuse(config.has("dtype") ? "dtype" : "torch_dtype", "'bfloat16', 'float16', 'float32' or 'float64'");
+    config.refuse(config.has("dtype") ? "dtype" : "torch_dtype",
+                  "'bfloat16', 'float16', 'float32' or 'float64'");
   return *dtype;
 }
 

@@ -207,7 +207,7 @@ void Trainer::refuse_loss(StepState& step) {
     return;
   }
   NonFinite own;  // some ranks may have weights on a disk, and others none
-  if (binder_.weights().is_resident()) own = find_non_finite(binder_.weights(), manifest_);
+  if (binder_.weights().paged() == nullptr) own = find_non_finite(binder_.weights(), manifest_);
   const std::string weight = first_of_ranks(comm_, own);
   const std::string first = weight.empty() ? first_broken_activation(comm_, step.micro_batches, lowest_layer_,
                                                                      decoder_.config().layer_count())

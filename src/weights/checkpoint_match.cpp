@@ -55,8 +55,8 @@ class Matcher {
       misshapen_.lines.push_back(
           fmt::format("{} is {}, expected {}", described(i), shape_text(entry.shape), shape_text(key.shape)));
     if (!is_convertible(entry.dtype, arena_))
-      unconvertible_.lines.push_back(
-          fmt::format("{} is {}, expected bfloat16, float16, float32 or float64", described(i), name_of(entry.dtype)));
+      unconvertible_.lines.push_back(fmt::format("{} is {}, expected bfloat16, float16, float32 or float64",
+                                                 described(i), name_of(entry.dtype)));
     const TensorInfo& tensor = keys_.manifest()[key.tensor()];
     if (tensor.role == Role::kExpert && key.shape.size() == tensor.shape.size())
       match_.experts = ExpertLayout::kFused;

@@ -69,7 +69,9 @@ TEST_F(CheckpointMatchTest, lists_every_kind_of_difference_in_one_report) {
   EXPECT_THAT(text,
               HasSubstr("model.embed_tokens.weight (model.safetensors) is [511, 64], expected [512, 64]"));
   EXPECT_THAT(
-      text, HasSubstr("lm_head.weight (model.safetensors) is int64, expected bfloat16, float16, float32 or float64"));
+      text,
+      HasSubstr(
+          "lm_head.weight (model.safetensors) is int64, expected bfloat16, float16, float32 or float64"));
   EXPECT_THAT(text, HasSubstr("model.layers.7.mystery (model.safetensors) [3]"));
   EXPECT_THAT(text, Not(HasSubstr("there twice")));
 }
