@@ -114,6 +114,10 @@ std::optional<int> ChildProcess::wait_until(const Deadline& deadline) {
   }
 }
 
+void ChildProcess::signal(int number) const {
+  if (process_ > 0) ::kill(process_, number);
+}
+
 ChildProcess::~ChildProcess() {
   if (process_ < 0) return;
   ::kill(process_, SIGKILL);

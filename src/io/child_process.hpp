@@ -55,8 +55,8 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();
 
-  /// The process id, as long as it has not been waited for.
-  [[nodiscard]] pid_t id() const { return process_; }
+  /// Sends it a signal, unless its status is known.
+  void signal(int number) const;
 
   /// Its status as waitpid() has it; nothing if it is still running when the deadline passes. Once only.
   [[nodiscard]] std::optional<int> wait_until(const Deadline& deadline);

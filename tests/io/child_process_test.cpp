@@ -4,7 +4,6 @@
 #include "io/file.hpp"
 #include "support/expect_error.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,17 +13,9 @@
 #include <array>
 #include <cerrno>
 #include <string>
-#include <utility>
 
 namespace sluice {
 namespace {
-
-/// Reading end, writing end.
-std::pair<FileDescriptor, FileDescriptor> new_pipe() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
 
 std::string read_line(const FileDescriptor& from) {
   std::array<char, 100> room{};
@@ -40,8 +31,18 @@ TEST(ChildProcess, tells_its_exit_status) {
   EXPECT_EQ(WEXITSTATUS(*status), 3);
 }
 
+TEST(ChildProcess, is_sent_a_signal_until_it_has_ended_and_nobody_after_that) {
+  ChildProcess child({"sleep", "1000"}, {});
+  child.signal(SIGTERM);
+  const std::optional<int> status = child.wait_until(Deadline(20));
+  ASSERT_TRUE(status);
+  EXPECT_TRUE(WIFSIGNALED(*status));
+  EXPECT_EQ(exit_status(*status), 128 + SIGTERM);
+  child.signal(SIGCONT);
+}
+
 TEST(ChildProcess, has_the_streams_it_is_given_and_reads_nothing_from_others) {
-  auto [reading, writing] = new_pipe();
+  auto [reading, writing] = make_pipe();
   ChildProcess child({"sh", "-c", "cat; echo heard >&2; echo lost"}, {.error = writing.get()});
   ASSERT_TRUE(child.wait_until(Deadline(20)));
   EXPECT_EQ(read_line(reading), "heard\n");

@@ -93,7 +93,7 @@ int run_by_launcher(const std::vector<std::string>& words) {
   sigaddset(&signals, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   ChildProcess launcher = start_launcher(words);
-  SignalRelay relay(launcher.id());
+  SignalRelay relay(launcher);
   for (;;) {
     int number = 0;
     if (::sigwait(&signals, &number) != 0) continue;

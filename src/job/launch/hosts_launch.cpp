@@ -53,7 +53,7 @@ class LaunchedJob {
     Pipe errors = make_pipe();
     ::fcntl(errors.reading.get(), F_SETFL, O_NONBLOCK);
     launcher_.emplace(start_launcher(words, errors.writing.get()));
-    relay_.emplace(launcher_->id());
+    relay_.emplace(*launcher_);
     errors_ = std::move(errors.reading);
   }
 
@@ -65,7 +65,7 @@ class LaunchedJob {
   LaunchEnd run() {
     while (!status_) {
       look();
-      if (must_end()) ::kill(launcher_->id(), SIGKILL);
+      if (must_end()) launcher_->signal(SIGKILL);
     }
     // Asked before the others are ended too.
     const std::vector<LostHost> lost = monitors_.lost(output_.hosts());

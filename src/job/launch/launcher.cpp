@@ -46,9 +46,9 @@ void SignalRelay::take(int number) {
   if (request_ == 0) {
     request_ = number;
     since_request_.restart();
-    ::kill(launcher_, SIGUSR1);
+    launcher_.signal(SIGUSR1);
   } else if (!repeats_request(number, request_, since_request_.seconds())) {
-    ::kill(launcher_, number == SIGQUIT ? SIGTERM : number);  // SIGQUIT would leave the ranks behind
+    launcher_.signal(number == SIGQUIT ? SIGTERM : number);  // SIGQUIT would leave the ranks behind
   }
 }
 

@@ -5,7 +5,6 @@
 #include "io/child_process.hpp"
 #include "job/launch/host_list.hpp"
 
-#include <sys/types.h>
 #include <unistd.h>
 
 #include <string>
@@ -29,13 +28,14 @@ namespace sluice {
 /// SIGINT would kill them within two seconds.
 class SignalRelay {
  public:
-  explicit SignalRelay(pid_t launcher) : launcher_(launcher) {}
+  /// `launcher` must outlive the relay.
+  explicit SignalRelay(const ChildProcess& launcher) : launcher_(launcher) {}
   void take(int number);
   /// Whether a signal has come.
   [[nodiscard]] bool has_request() const { return request_ != 0; }
 
  private:
-  pid_t launcher_;
+  const ChildProcess& launcher_;
   int request_ = 0;  ///< the first signal
   Stopwatch since_request_;
 };
