@@ -110,9 +110,9 @@ Table model_table() {
                                 {"int8", FrozenFormat::kInt8},
                                 {"nf4", FrozenFormat::kNf4}}},
           "form of weights that are not trained: \"dtype\", or \"stored\" for codes and scales as published (FP8, "
-          "INT4, MXFP4) of the matrices of layers and experts, which become the same numbers where they are used; "
-          "\"int8\" (a scale each row) and \"nf4\" (a scale each 64 elements) quantise these matrices while they "
-          "are loaded, which changes their numbers")
+          "INT4, MXFP4, NVFP4) of the matrices of layers and experts, which become the same numbers where they "
+          "are used; \"int8\" (a scale each row) and \"nf4\" (a scale each 64 elements) quantise these matrices "
+          "while they are loaded, which changes their numbers")
       .rules({.is_chosen_by_fit = true})
       .key("init", &ModelSettings::init,
            Choice<ModelInit>{{{"checkpoint", ModelInit::kCheckpoint}, {"random", ModelInit::kRandom}}},

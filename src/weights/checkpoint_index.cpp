@@ -137,7 +137,7 @@ CheckpointIndex read_sharded(const fs::path& directory) {
   if (pickles.empty() && !gguf.empty())
     fail(ExitCode::kBadData,
          "{}: {} is in llama.cpp's GGUF format, which is not supported. Use the safetensors files "
-         "that it was made from, in bfloat16, FP8, INT4 or MXFP4",
+         "that it was made from, in bfloat16, FP8, INT4, MXFP4 or NVFP4",
          directory.string(), gguf);
   if (pickles.empty())
     fail(ExitCode::kBadData, "{}: neither {} nor {} is here", directory.string(), kSingleFile, kIndexFile);

@@ -41,7 +41,7 @@ void require_weights_in_files(const JobConfig& config, const StoredTensors& stor
   fail(
       ExitCode::kBadConfig,
       "memory.offload: found \"source\", expected \"none\" or \"disk\", because {} has no frozen experts in bfloat16, "
-      "FP8, INT4 or MXFP4 that a job of kind \"{}\" could read where they were published",
+      "FP8, INT4, MXFP4 or NVFP4 that a job of kind \"{}\" could read where they were published",
       config.model.path.string(), name_of(config.job.kind));
 }
 
