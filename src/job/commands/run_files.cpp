@@ -32,7 +32,7 @@ nlohmann::json read_status(const fs::path& directory) {
   return status;
 }
 
-nlohmann::json status_if_readable(const fs::path& directory) noexcept try {
+nlohmann::json status_if_readable(const fs::path& directory) try {
   return read_status(directory);
 } catch (const std::exception&) {
   return nlohmann::json::object();

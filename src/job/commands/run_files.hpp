@@ -40,7 +40,7 @@ struct RunFiles {
 [[nodiscard]] nlohmann::json read_status(const std::filesystem::path& directory);
 
 /// read_status(), or {} where that cannot be read: it may be another program's.
-[[nodiscard]] nlohmann::json status_if_readable(const std::filesystem::path& directory) noexcept;
+[[nodiscard]] nlohmann::json status_if_readable(const std::filesystem::path& directory);
 
 /// A number or text of a status; nothing or "" where there is none under this key.
 [[nodiscard]] std::optional<double> number_in(const nlohmann::json& status, std::string_view key);
