@@ -26,8 +26,8 @@ enum class Codes : std::uint8_t {
 };
 [[nodiscard]] std::int64_t bits_of(Codes codes);
 
-/// A number of a whole tensor that its stored scales are multiplied with, or divided by, in float32 before they
-/// are used: ModelOpt's weight_scale_2, or compressed-tensors' weight_global_scale.
+/// A number of a whole tensor that its stored scales are multiplied with, or divided by, in float32 before
+/// they are used: ModelOpt's weight_scale_2, or compressed-tensors' weight_global_scale.
 struct TensorScale {
   float factor = 1;
   float divisor = 1;

@@ -16,8 +16,8 @@ namespace sluice {
 // FP8 codes are float8_e4m3fn(w * s) with s = 448 / largest, and 1 / s is stored; where scales are not
 // float32, w / (the scale as stored). A scale that is a power of two is the next one above. INT4 scales are
 // largest / 7.5; those of MXFP4, whose largest number is 6, the power of two that brings the largest magnitude
-// below 8; those of NVFP4 are float8_e4m3fn(largest / 6, before the tensor's own scale is taken). Codes are the
-// nearest, the even one of two that are as near.
+// below 8; those of NVFP4 are float8_e4m3fn(largest / 6, before the tensor's own scale is taken). Codes are
+// the nearest, the even one of two that are as near.
 //
 // INT8 codes are bitsandbytes' (int8_vectorwise_quant): w * (127 * (1 / largest)), rounded to the nearest,
 // the even one of two; the scale is its absmax / 127. NF4 codes and scales are those of its quantize_4bit:

@@ -34,8 +34,8 @@ struct QuantizationConfig {
   [[nodiscard]] bool announces(Codes form) const;
   /// Neighbours of a row of 4-bit weights that share a scale: as config.json says, or as is usual.
   [[nodiscard]] std::int64_t group_of(Codes form) const;
-  /// The encoding that config.json lets expect of `matrices` matrices of rows x columns elements, with scales of
-  /// the usual type, and without the place of the scales.
+  /// The encoding that config.json lets expect of `matrices` matrices of rows x columns elements, with scales
+  /// of the usual type, and without the place of the scales.
   [[nodiscard]] Encoding encoding_of(Codes form, std::int64_t matrices, std::int64_t rows,
                                      std::int64_t columns) const;
 };

@@ -26,7 +26,8 @@ using Shape = std::vector<std::int64_t>;
 
 constexpr std::string_view kPacked = "_packed";
 constexpr std::int64_t kCodesOfWord = 8, kCodesOfByte = 2;  ///< 4-bit numbers in an int32, and in a byte
-/// Endings of the names of the one number that all scales of an NVFP4 tensor are divided by, or multiplied with.
+/// Endings of the names of the one number that all scales of an NVFP4 tensor are divided by, or multiplied
+/// with.
 constexpr std::string_view kDivisor = "_global_scale", kFactor = "_scale_2";
 constexpr std::string_view kMxfp4Codes = "_blocks", kMxfp4Scales = "_scales";
 constexpr std::string_view kCause =
