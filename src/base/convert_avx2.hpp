@@ -89,7 +89,8 @@ inline void convert_lanes_from(const std::byte* source, std::byte* target, DType
 namespace sluice {
 
 /// Converts elements of `source` as convert_elements() does, as many as fill whole vectors, and returns how
-/// many those are: 0 on a processor without AVX2 and F16C, and of float64. Requires is_convertible(from, to) and from != to.
+/// many those are: 0 on a processor without AVX2 and F16C, and of float64. Requires is_convertible(from, to)
+/// and from != to.
 #if defined(__x86_64__)
 inline std::int64_t convert_with_avx2(const std::byte* source, DType from, void* target, DType to,
                                       std::int64_t count) {

@@ -26,6 +26,9 @@ enum class Codes : std::uint8_t {
 };
 [[nodiscard]] std::int64_t bits_of(Codes codes);
 
+/// Neighbours of a row that share a scale in MXFP4 and in NVFP4.
+inline constexpr std::int64_t kMxfp4Group = 32, kNvfp4Group = 16;
+
 /// A number of a whole tensor that its stored scales are multiplied with, or divided by, in float32 before
 /// they are used: ModelOpt's weight_scale_2, or compressed-tensors' weight_global_scale.
 struct TensorScale {

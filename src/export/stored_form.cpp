@@ -9,7 +9,7 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-constexpr std::int64_t kMxfp4Group = 32, kCodesOfByte = 2, kCodesOfWord = 8;
+constexpr std::int64_t kCodesOfByte = 2, kCodesOfWord = 8;
 
 /// What a tensor of that shape becomes; nothing: it keeps its element type.
 std::optional<Codes> codes_of(std::string_view name, const Shape& shape, const TensorInfo& info,

@@ -30,8 +30,8 @@ struct StoredForm {
 };
 
 /// Projections of layers become FP8, in the blocks that `config` names or with a scale for each row;
-/// projections of routed experts INT4 with bfloat16 scales, MXFP4 or NVFP4, in groups of what `config` names, or of 32
-/// and of NVFP4 16.
+/// projections of routed experts INT4 with bfloat16 scales, in groups of what `config` names or 32, MXFP4 or
+/// NVFP4.
 /// Everything else, modules that `config` leaves plain, and rows that no whole number of groups makes up, keeps
 /// its element type, as all does without `config`.
 [[nodiscard]] StoredForm stored_form(const PublishedTensor& published, const KeyMap& keys,

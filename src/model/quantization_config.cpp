@@ -133,8 +133,9 @@ std::optional<nlohmann::ordered_json> parsed(const std::string& text) {
 bool QuantizationConfig::announces(Codes form) const { return std::ranges::find(codes, form) != codes.end(); }
 
 std::int64_t QuantizationConfig::group_of(Codes form) const {
-  constexpr std::int64_t kUsual = 32, kUsualOfNvfp4 = 16;
-  return group.value_or(form == Codes::kFloat4E2M1 && has_nvfp4 ? kUsualOfNvfp4 : kUsual);
+  constexpr std::int64_t kUsual = 32;
+  if (form == Codes::kFloat4E2M1) return has_nvfp4 ? kNvfp4Group : kMxfp4Group;
+  return group.value_or(kUsual);
 }
 
 Encoding QuantizationConfig::encoding_of(Codes form, std::int64_t matrices, std::int64_t rows,

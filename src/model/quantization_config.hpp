@@ -32,7 +32,7 @@ struct QuantizationConfig {
   PlainModules plain{};    ///< modules that keep plain weights, whatever the codes are for
 
   [[nodiscard]] bool announces(Codes form) const;
-  /// Neighbours of a row of 4-bit weights that share a scale: as config.json says, or as is usual.
+  /// Neighbours of a row of 4-bit weights that share a scale: of integers as config.json says, or as is usual.
   [[nodiscard]] std::int64_t group_of(Codes form) const;
   /// The encoding that config.json lets expect of `matrices` matrices of rows x columns elements, with scales
   /// of the usual type, and without the place of the scales.

@@ -33,8 +33,7 @@ constexpr std::string_view kMxfp4Codes = "_blocks", kMxfp4Scales = "_scales";
 constexpr std::string_view kCause =
     "Codes, scales and config.json of one publication belong together. Likely cause: a download that lacks a "
     "file, or a tool that has rewritten a part of them; take all of them anew from where they are published.";
-constexpr std::int64_t kMxfp4Bytes = 16, kMxfp4Group = 2 * kMxfp4Bytes;  ///< bytes and numbers of a group
-constexpr std::int64_t kNvfp4Group = 16;
+constexpr std::int64_t kMxfp4Bytes = kMxfp4Group / kCodesOfByte;  ///< bytes of a group's codes
 
 std::string without(std::string_view name, std::string_view suffix) {
   return std::string(name.substr(0, name.size() - suffix.size()));

@@ -22,9 +22,9 @@ namespace sluice {
 ///
 /// by X, bfloat16, with an encoding. What is there decides; `config` gives the sizes of blocks (128 x 128
 /// without it), and must announce what is found. Scales of activations and of caches stay entries, which
-/// KeyMap ignores. Reads the X_shape tensors and scales of whole tensors, some bytes each, from `directory`. Error(kBadData) in one text
-/// for every scale without weights and every weight without scale, for grids and shapes that do not fit, and
-/// for tensors of forms that are not read, with what to use instead.
+/// KeyMap ignores. Reads the X_shape tensors and scales of whole tensors, some bytes each, from `directory`.
+/// Error(kBadData) in one text for every scale without weights and every weight without scale, for grids and
+/// shapes that do not fit, and for tensors of forms that are not read, with what to use instead.
 void join_quantised(CheckpointIndex& index, const std::filesystem::path& directory,
                     const std::optional<QuantizationConfig>& config);
 

@@ -17,8 +17,8 @@ struct MatrixPlace {
 };
 
 /// Element (row, column) of a matrix of `rows` times `columns` elements becomes element (column, row) of
-/// `target`, converted to its type as convert_elements() does. Both are float32, bfloat16, float16 or float64; they do
-/// not overlap.
+/// `target`, converted to its type as convert_elements() does. Both are float32, bfloat16, float16 or
+/// float64; they do not overlap.
 void transpose_elements(const MatrixPlace<const std::byte>& source, std::int64_t rows, std::int64_t columns,
                         const MatrixPlace<std::byte>& target);
 
