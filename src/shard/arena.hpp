@@ -41,38 +41,40 @@ class ShardArena {
   ShardArena(ShardArena&& other) noexcept;
   ~ShardArena();
 
-  /// Makes the arena, which is not touched yet, a paged one: the units of `plan` lie in a file without a name
-  /// in `directory`. Until the first begin_pass() all of them can be written, as they are loaded or drawn.
-  /// `limit_seconds`: how long an access waits for the disk at most. Errors as PagedFile; Error(kBadConfig)
-  /// in a device's memory.
+  /// Makes an untouched arena a paged one: the units of `plan` lie in an unnamed file in `directory`. Until
+  /// the first begin_pass() all of them can be written, as they are loaded or initialised. `limit_seconds`:
+  /// how long an access waits for the disk at most. Errors as PagedFile; Error(kBadConfig) in a device's
+  /// memory.
   void page_to(const OffloadPlan& plan, const std::filesystem::path& directory, double limit_seconds);
-  /// Makes the arena one whose units that are elsewhere come from `units`.
+  /// Sets the source of the units that are elsewhere.
   void read_from(std::unique_ptr<UnitBytes> units) { elsewhere_ = std::move(units); }
   [[nodiscard]] bool is_resident() const { return paged_ == nullptr && elsewhere_ == nullptr; }
-  /// The units in the file, for the accesses of shard/arena_access.hpp; null in an arena that is not paged.
+  /// The units in the arena's file, for the accesses of shard/arena_access.hpp; null in an arena that is not
+  /// paged.
   [[nodiscard]] OffloadedUnits* paged() const { return paged_.get(); }
-  /// The units that are elsewhere, for the same accesses; null where there are none.
+  /// The source of the units that are elsewhere, for the accesses of shard/arena_access.hpp; null if there
+  /// are no such units.
   [[nodiscard]] UnitBytes* elsewhere() const { return elsewhere_.get(); }
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] std::byte* data() const { return block_.data(); }
-  /// Bytes of the shards, stored ones too.
+  /// Bytes of the rank's shards, including stored ones.
   [[nodiscard]] std::int64_t bytes() const { return block_.bytes() + stored_block_.bytes(); }
   /// The model's persistent buffers as UnitLayouts::buffers places them, float32 whatever dtype() is: the
   /// same numbers on every rank. In compute_memory(); none beside an arena of trained units alone.
   [[nodiscard]] float* buffers() const { return reinterpret_cast<float*>(buffers_.data()); }
   [[nodiscard]] std::int64_t buffer_elements() const { return buffers_.bytes() / size_of(DType::kFloat32); }
   [[nodiscard]] bool holds(int unit) const { return units_ == Units::kAll || plan_.is_trained(unit); }
-  /// Whether a stored unit takes no memory here.
+  /// Whether a stored unit takes no memory in this arena.
   [[nodiscard]] bool is_elsewhere(int unit) const {
     return stored_ != nullptr && plan_.is_stored(unit) && stored_->is_elsewhere(unit);
   }
   /// Where codes and scales of stored units lie; null if there are none.
   [[nodiscard]] const StoredLayout* stored() const { return stored_.get(); }
-  /// First byte of this rank's shard of a stored unit. One that is elsewhere is brought first, and stays until
-  /// another such unit is asked for; errors as UnitBytes::bytes().
+  /// First byte of this rank's shard of a stored unit. A unit that is elsewhere is read first, and stays in
+  /// memory until another such unit is asked for; errors as UnitBytes::bytes().
   [[nodiscard]] std::byte* stored_data(int unit) const {
     return stored_->is_elsewhere(unit) ? elsewhere_->bytes(unit)
                                        : stored_block_.data() + stored_->begin_of(unit);
@@ -90,7 +92,8 @@ class ShardArena {
   MemoryBlock block_, buffers_, stored_block_;
   std::unique_ptr<const StoredLayout> stored_;
   std::unique_ptr<UnitBytes> elsewhere_;
-  std::unique_ptr<OffloadedUnits> paged_;  ///< last: its threads use the block
+  /// units in the arena's file; declared last because its threads use the block
+  std::unique_ptr<OffloadedUnits> paged_;
 };
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Access to the units of an arena, for as long as an object lives. In a resident arena none of this does
-// anything.
+// Scoped access to the units of an arena: a unit stays in memory for as long as the access object lives. In a
+// resident arena an access does nothing.
 #pragma once
 
 #include "io/paged_file.hpp"
@@ -13,16 +13,16 @@
 
 namespace sluice {
 
-/// Begins a pass over the layers: StageAccess follows for its stages, in their order or, backward, in the
-/// opposite one. What was loaded or restored since the last pass is on the disk afterwards. No WholeAccess
-/// may live. Error(kIo) for what the disk refuses.
+/// Begins a pass over the layers: a StageAccess of each stage follows, in the order of the stages or,
+/// backward, in the opposite order. Weights that were loaded or restored since the last pass are on the disk
+/// afterwards. No WholeAccess may live. Error(kIo) if the disk fails.
 void begin_pass(const ShardArena& arena, ArenaPass pass);
 
-/// The units of a stage, and in an update the optimizer's state of them, in memory.
+/// Keeps the units of a stage in memory, and during an update their optimizer state as well.
 class StageAccess {
  public:
-  /// Waits until they are there, and begins to read those that come next in the pass. Errors as
-  /// PagedFile::acquire().
+  /// Waits until the stage's units are in memory, and begins to read the units that come next in the pass.
+  /// Errors as PagedFile::acquire().
   StageAccess(const ShardArena& arena, const Stage& stage);
   ~StageAccess();
   StageAccess(const StageAccess&) = delete;
@@ -33,7 +33,8 @@ class StageAccess {
   const Stage& stage_;
 };
 
-/// All units, and the optimizer's state, between passes and in any order: to save, restore or export them.
+/// Keeps all units and the optimizer's state accessible between passes and in any order: to save, restore or
+/// export them.
 class WholeAccess {
  public:
   using Access = PagedFile::Access;
@@ -47,7 +48,7 @@ class WholeAccess {
   const ShardArena& arena_;
 };
 
-/// The optimizer's state as a part of what is paged, until this goes.
+/// Pages the optimizer's state together with the weights for as long as the object lives.
 class PagedState {
  public:
   /// `state` is zero and not touched yet; `unit_bytes` are the bytes of each unit in it. Both arena and state
@@ -61,11 +62,12 @@ class PagedState {
   const ShardArena& arena_;
 };
 
-/// Between passes: what the last update has changed is on the disk. Error(kIo) as PagedFile::finish().
+/// Writes to the disk what the last update has changed. Called between passes. Error(kIo) as
+/// PagedFile::finish().
 void settle_pages(const ShardArena& arena);
-/// Where to read the bytes of the arena, or of its paged state, that belong at `data`: there, or in `buffer`,
-/// which was filled from the disk as PagedFile::peek() says. For a thread beside the passes, from
-/// settle_pages() on until their unit is updated.
+/// Address at which the bytes of the arena, or of its paged state, that belong at `data` can be read: `data`
+/// itself, or `buffer`, filled from the disk as PagedFile::peek() does. For a thread that runs beside the
+/// passes, from settle_pages() on until the unit is updated.
 [[nodiscard]] const std::byte* settled_bytes(const ShardArena& arena, const std::byte* data,
                                              std::int64_t bytes, std::span<std::byte> buffer);
 

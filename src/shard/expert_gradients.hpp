@@ -1,4 +1,4 @@
-// Where the gradients of a layer's experts lie.
+// Where the gradients of a layer's experts lie in memory.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 namespace sluice {
 
 enum class ExpertGradients : std::uint8_t {
-  kTogether,  ///< the gradients of all experts that a rank holds lie beside each other
-  kInTurn     ///< all lie in one place, that of one expert, one after the other
+  kTogether,  ///< the gradients of all experts that a rank holds lie side by side
+  kInTurn     ///< the gradients of one expert at a time lie in one place, which all experts use in turn
 };
 
 }  // namespace sluice

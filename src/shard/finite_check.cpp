@@ -23,7 +23,8 @@ bool is_bad(Bits bits) {
   return (bits & kExponent<Bits>) == kExponent<Bits>;
 }
 
-/// Index of the first bad number; -1 for none. By pieces, which compilers turn into vectors.
+/// Index of the first number that is NaN or infinite; -1: all are finite. Works in pieces, whose loops
+/// compilers vectorise.
 template <class Bits>
 std::int64_t first_bad(const std::byte* data, std::int64_t count) {
   constexpr std::int64_t kPiece = 4096;
@@ -37,7 +38,7 @@ std::int64_t first_bad(const std::byte* data, std::int64_t count) {
   return -1;
 }
 
-/// first_bad() for numbers in any memory.
+/// first_bad() for numbers in any memory, a device's included.
 std::int64_t first_bad_of_any(const std::byte* data, std::int64_t count, DType dtype) {
   if (!is_on_device(data)) return first_non_finite(data, count, dtype);
   constexpr std::int64_t kCopied = 1 << 20;
@@ -66,7 +67,7 @@ void fail_for_updated(const std::string& tensor) {
 
 NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manifest, int unit, Range elements,
                           const std::byte* data, DType dtype, UnitOrder order) {
-  // Limit on the elements of a unit, so that places are ordered by units first.
+  // Upper bound of a unit's elements, so that NonFinite::place orders findings by unit first.
   constexpr std::int64_t kMostElements = std::int64_t{1} << 44;
   const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
   NonFinite first;

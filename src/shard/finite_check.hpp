@@ -12,37 +12,38 @@
 
 namespace sluice {
 
-/// The order in which units are looked at: that of the forward pass, or that of the backward pass, in which
+/// Order in which units are searched: the order of the forward pass, or of the backward pass, in which
 /// gradients go wrong.
 enum class UnitOrder : std::uint8_t { kForward, kBackward };
 
-/// A tensor with such a number; no name if there is none.
+/// A tensor that has a NaN or an infinity; an empty name if none has.
 struct NonFinite {
   std::int64_t place = -1;  ///< orders findings: by units, and within a unit by elements of its buffer
-  std::string name{};       ///< "model.layers.0.mlp.gate.weight", of fused experts with the expert's number
+  /// name of the tensor, "model.layers.0.mlp.gate.weight"; of fused experts with the expert's number
+  std::string name{};
   [[nodiscard]] bool found() const { return !name.empty(); }
 };
 
-/// The first one among elements of a unit's buffer, of type bfloat16 or float32, which begin at `data`. What
-/// lies between tensors does not count.
+/// The first tensor with a NaN or an infinity among elements of a unit's buffer, of type bfloat16 or float32,
+/// which begin at `data`. Gaps between tensors do not count.
 [[nodiscard]] NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manifest, int unit,
                                         Range elements, const std::byte* data, DType dtype,
                                         UnitOrder order = UnitOrder::kForward);
-/// The first one in a rank's shard of a stored unit.
+/// The first tensor with a NaN or an infinity in a rank's shard of a stored unit.
 [[nodiscard]] NonFinite find_non_finite(const StoredUnitValues& values, const ParameterManifest& manifest,
                                         int unit, UnitOrder order = UnitOrder::kForward);
-/// The first one in a rank's arena, but for units that are elsewhere.
+/// The first tensor with a NaN or an infinity in a rank's arena; units that are elsewhere are not searched.
 [[nodiscard]] NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& manifest,
                                         UnitOrder order = UnitOrder::kForward);
 
-/// Index of the first such number of `count`, of type bfloat16 or float32, in memory that the processor
-/// reads; -1: there is none.
+/// Index of the first NaN or infinity among `count` numbers of type bfloat16 or float32, in memory that the
+/// processor reads; -1: all are finite.
 [[nodiscard]] std::int64_t first_non_finite(const std::byte* data, std::int64_t count, DType dtype);
-/// Error(kNumerics): an update has made the tensor so.
+/// Throws Error(kNumerics), which says that an update has made weights of `tensor` NaN or infinite.
 [[noreturn]] void fail_for_updated(const std::string& tensor);
 
-/// Collective over `comm`. Of the findings of all ranks the first by place, with its rank: "NAME on rank 1";
-/// "" without any.
+/// Collective over `comm`. The first finding of all ranks, by NonFinite::place, with its rank: "NAME on rank
+/// 1"; "" if no rank has one.
 [[nodiscard]] std::string first_of_ranks(Communicator& comm, const NonFinite& own);
 
 }  // namespace sluice

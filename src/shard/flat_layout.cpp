@@ -16,9 +16,9 @@ namespace {
 /// Tensors begin at multiples of this many elements: 64 bytes of bfloat16, what vector loads like.
 constexpr std::int64_t kAlignment = 32;
 
-/// Place in the forward pass; also the identity of a unit.
+/// Sort key of a unit: its place in the forward pass, which also identifies the unit.
 struct UnitKey {
-  int stage = 0;  ///< 0 embedding, 1 layers, 2 final
+  int stage = 0;  ///< stage of the forward pass: 0 embedding, 1 layers, 2 norm and head
   int layer = -1;
   bool experts = false;
   bool frozen = false;
@@ -54,7 +54,7 @@ std::int64_t granule_of(const TensorInfo& tensor, std::int64_t state_block) {
   return tensor.shape.size() >= 2 ? std::lcm(row_elements_of(tensor), state_block) : kAlignment;
 }
 
-/// Plain tensors one after the other.
+/// Layout of plain tensors, one after the other.
 FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
                          const ParameterManifest& manifest, std::int64_t state_block) {
   std::vector<Placement> placements;
@@ -71,7 +71,7 @@ FlatLayout lay_out_dense(const UnitKey& key, const std::vector<int>& tensors,
           UnitForm{key.stored}};
 }
 
-/// Fused tensors expert by expert: block e of each lies in stride e.
+/// Layout of fused tensors, expert by expert: block e of each tensor lies in stride e.
 FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
                            const ParameterManifest& manifest, std::int64_t state_block) {
   const std::int64_t experts = manifest[tensors.front()].shape.front();
@@ -92,7 +92,8 @@ FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
           UnitForm{key.stored}};
 }
 
-/// The border nearest below `position` that this tensor offers, or 0.
+/// The largest cut position of a tensor that is not above `position`, in elements of the unit's buffer; 0 if
+/// the tensor has none.
 std::int64_t cut_in(const Placement& placement, std::int64_t position) {
   if (position < placement.offset) return 0;
   const std::int64_t block =
@@ -124,7 +125,7 @@ Placement::Share Placement::share_of(Range unit_elements) const {
   return share;
 }
 
-/// Row-major inside a block; the first dim steps from block to block.
+/// The strides are row-major inside a block; the first dim steps from block to block.
 std::vector<std::int64_t> Placement::strides(const std::vector<std::int64_t>& shape) const {
   std::vector<std::int64_t> strides(shape.size(), 1);
   for (std::size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];

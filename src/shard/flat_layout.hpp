@@ -24,31 +24,35 @@ enum class UnitKind : std::uint8_t { kEmbedding, kDense, kExperts, kFinal };
 /// Place of one tensor in a unit's buffer, in elements: block b (of `blocks` equal blocks, row-major) begins
 /// at offset + b * block_stride. Plain tensors have one block; fused expert tensors have one per expert.
 struct Placement {
-  int tensor = 0;  ///< index in the manifest
+  int tensor = 0;  ///< index of the tensor in the manifest
   std::int64_t offset = 0;
   std::int64_t blocks = 1;
   std::int64_t block_elements = 0;
   std::int64_t block_stride = 0;
-  std::int64_t granule = 1;       ///< cuts inside a block fall on multiples of this: one row or several
-  std::int64_t row_elements = 1;  ///< elements of a row: the tensor's last dim
-  bool is_adapter = false;        ///< whether it is part of an adapter, which no checkpoint of the model has
+  /// cuts inside a block fall on multiples of this many elements: one row or several
+  std::int64_t granule = 1;
+  std::int64_t row_elements = 1;  ///< elements of a row: the size of the tensor's last dim
+  /// whether the tensor is part of an adapter, which no checkpoint of the model has
+  bool is_adapter = false;
 
   [[nodiscard]] std::int64_t elements() const { return blocks * block_elements; }
-  /// Place of one of them.
+  /// Place in the unit's buffer of element `element` of the tensor.
   [[nodiscard]] std::int64_t place_of(std::int64_t element) const {
     return offset + element / block_elements * block_stride + element % block_elements;
   }
-  /// What a range of the unit's buffer has of the blocks: elements of the first one and of the last one that
-  /// it cuts, and the number of those that it has whole.
+  /// How a range of the unit's buffer cuts the tensor's blocks: elements of the first and of the last block
+  /// that it cuts, and the number of blocks that it has whole.
   struct Share {
     std::int64_t first = 0, whole = 0, last = 0;
   };
   [[nodiscard]] Share share_of(Range unit_elements) const;
-  /// Elements between neighbours along each dim of the tensor, whose shape is given, in the unit's buffer.
+  /// Strides of the tensor in the unit's buffer: elements between neighbours along each dim. `shape` is the
+  /// tensor's.
   [[nodiscard]] std::vector<std::int64_t> strides(const std::vector<std::int64_t>& shape) const;
 };
 
-/// A run of consecutive elements: of a tensor (tensor_begin) and of its unit's buffer (unit_begin).
+/// A run of consecutive elements: the place at which it begins in a tensor (tensor_begin) and in the unit's
+/// buffer (unit_begin).
 struct Run {
   std::int64_t tensor_begin = 0;
   std::int64_t unit_begin = 0;
@@ -76,9 +80,10 @@ class FlatLayout {
   [[nodiscard]] int layer() const { return layer_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::vector<Placement>& placements() const { return placements_; }
-  /// Whether training changes it: a unit is frozen as a whole or not at all.
+  /// Whether training changes the unit: a unit is frozen as a whole or not at all.
   [[nodiscard]] bool is_trained() const { return training_ == UnitTraining::kTrained; }
-  /// Whether shards keep it as codes and scales (StoredLayout); places are counted in elements all the same.
+  /// Whether shards keep the unit as codes and scales (StoredLayout); places are counted in elements in
+  /// either case.
   [[nodiscard]] bool is_stored() const { return form_ == UnitForm::kStored; }
   /// Elements of the whole buffer, alignment gaps between tensors (zeros) included.
   [[nodiscard]] std::int64_t elements() const { return elements_; }
@@ -94,12 +99,11 @@ class FlatLayout {
   static void for_each_run(const Placement& placement, std::int64_t begin, std::int64_t count,
                            const std::function<void(const Run&)>& visit);
 
-  /// Calls `visit` with what elements of the buffer are of which tensors; what lies between these is left
-  /// out.
+  /// Calls `visit` with each tensor's part of the elements of the buffer; gaps between tensors are left out.
   void for_each_part(Range elements, const std::function<void(const Placement&, const Run&)>& visit) const;
 
-  /// Calls visit(begin, count) with what lies between tensors in the first `elements` of the buffer: all of
-  /// it, or some experts.
+  /// Calls visit(begin, count) with the gaps between tensors in the first `elements` elements of the buffer:
+  /// all of it, or some experts.
   template <class Visit>
   void for_each_gap(std::int64_t elements, Visit visit) const {
     const std::int64_t period = kind_ == UnitKind::kExperts ? expert_begin(1) : elements_;
@@ -111,8 +115,8 @@ class FlatLayout {
       }
   }
 
-  /// The largest place a shard may be cut that is not above `position`: a granule boundary or the border of a
-  /// block.
+  /// The largest position at or below `position` at which a shard may be cut: a granule boundary or the
+  /// border of a block.
   [[nodiscard]] std::int64_t cut_at_or_below(std::int64_t position) const;
 
  private:
@@ -131,19 +135,20 @@ struct TensorHome {
   int placement = -1;
 };
 
-/// A persistent buffer among all of them, one after the other: what every rank holds whole, in float32.
+/// Place of a persistent buffer, in float32 elements, among all persistent buffers, which lie one after the
+/// other and which every rank holds whole.
 struct BufferPlace {
-  int tensor = 0;  ///< index in the manifest
+  int tensor = 0;  ///< index of the buffer in the manifest
   std::int64_t offset = 0, count = 0;
 };
 
 /// All units of a model, in the order of the forward pass, and where each tensor is.
 struct UnitLayouts {
   std::vector<FlatLayout> units;
-  std::vector<TensorHome> homes;     ///< one per manifest tensor; unit -1 for buffers
-  std::vector<BufferPlace> buffers;  ///< buffers in the manifest's order
+  std::vector<TensorHome> homes;     ///< home of each manifest tensor; unit -1 for buffers
+  std::vector<BufferPlace> buffers;  ///< places of the persistent buffers, in the manifest's order
   [[nodiscard]] std::int64_t elements() const;
-  /// Placement in its unit of a tensor that is no buffer.
+  /// Placement of a tensor in its unit; the tensor must not be a persistent buffer.
   [[nodiscard]] const Placement& placement_of(int tensor) const {
     const TensorHome& home = homes[static_cast<std::size_t>(tensor)];
     return units[static_cast<std::size_t>(home.unit)].placements()[static_cast<std::size_t>(home.placement)];
@@ -151,15 +156,15 @@ struct UnitLayouts {
   [[nodiscard]] int unit_of(int tensor) const { return homes[static_cast<std::size_t>(tensor)].unit; }
   /// Elements of all persistent buffers.
   [[nodiscard]] std::int64_t buffer_elements() const;
-  /// Null for a tensor that is no persistent buffer.
+  /// Place of a persistent buffer; null for any other tensor.
   [[nodiscard]] const BufferPlace* buffer_of(int tensor) const;
 };
 
-/// Groups by role and layer: embedding; per layer its dense part and its experts; final norm with the head.
-/// What is frozen of each makes a unit of its own beside what is trained. Matrices are cut between rows that
-/// are also borders of blocks of `state_block` elements, counted from the matrix's first: then a shard has
-/// whole blocks of 8-bit optimizer state (kStateBlock). `stored`: ascending, the tensors that
-/// shards keep as codes and scales; they are frozen, and units of their own too.
+/// Groups tensors by role and layer: embedding; per layer the dense part and the experts; final norm with the
+/// head. Frozen tensors of each group make a unit of their own beside the trained ones. Matrices are cut
+/// between rows that are also borders of blocks of `state_block` elements, counted from the matrix's first
+/// element: then a shard has whole blocks of 8-bit optimizer state (kStateBlock). `stored`: the tensors that
+/// shards keep as codes and scales, ascending; they are frozen, and make units of their own too.
 [[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block = 1,
                                             std::span<const int> stored = {});
 

@@ -28,7 +28,8 @@ void visit_rows(const ShardPlan& shards, const FileRange& range, Range part, std
   }
 }
 
-/// Elements [part.begin, part.end) of the matrix that begins at element `matrix` of the range.
+/// Visits the moves of elements [part.begin, part.end) of the matrix that begins at element `matrix` of the
+/// range.
 void visit_matrix(const ShardPlan& shards, const FileRange& range, std::int64_t matrix, Range part,
                   std::optional<int> only, const Visit& visit) {
   const auto wanted = boxes_of(part, range.columns);
@@ -37,7 +38,7 @@ void visit_matrix(const ShardPlan& shards, const FileRange& range, std::int64_t 
     const std::int64_t from = run.tensor_begin - begin;
     for (const Box& owned : boxes_of({from, from + run.count}, range.rows))
       for (const Box& want : wanted) {
-        // The box in the file's rows and columns.
+        // The box is in the file's rows and columns.
         const Box box{common(want.rows, owned.columns), common(want.columns, owned.rows)};
         if (box.is_empty()) continue;
         Move move{rank, matrix + box.rows.begin * range.columns + box.columns.begin,

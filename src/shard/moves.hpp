@@ -38,10 +38,10 @@ struct Move {
   std::int64_t count = 0;
   std::int64_t lines = 1;
   std::int64_t line_stride = 0;
-  /// Elements from one row of the arena's matrix to the next; 0 where the rank has a single row, or a part of
-  /// one: lines have one element.
+  /// Elements from one row of the arena's matrix to the next; 0 where the rank has a single row or a part of
+  /// one, so that lines have one element.
   std::int64_t row_stride = 0;
-  /// Element of the arena at which the rows begin that the rank has of the matrix.
+  /// Element of the arena at which the rank's rows of the matrix begin.
   std::int64_t rows_begin = 0;
   /// Element of the FileRange at which the matrix begins.
   std::int64_t matrix = 0;
@@ -51,9 +51,9 @@ struct Move {
   [[nodiscard]] std::int64_t length() const { return count / lines; }
 };
 
-/// Calls `visit` with the moves that make up elements `part` of the range in the file: those of one rank, or
-/// of all. They are as long as a rank's arena and, of matrices, the part's rows and ends of rows allow; in
-/// the order of the tensor.
+/// Calls `visit` with the moves of elements `part` of the range in the file, of one rank or of all ranks, in
+/// the order of the tensor. A move is as long as a rank's arena allows, and for matrices as the part's rows
+/// and the ends of rows allow.
 void for_each_move(const ShardPlan& shards, const FileRange& range, Range part, std::optional<int> rank,
                    const std::function<void(const Move&)>& visit);
 

@@ -13,21 +13,22 @@ struct OffloadedUnit {
   [[nodiscard]] bool any() const { return weights || state; }
 };
 
-/// Bytes that are read at once of the files that a checkpoint was published in.
+/// Bytes per read from the files that a checkpoint was published in.
 inline constexpr std::int64_t kSourceReadBytes = std::int64_t{2} * 1024 * 1024;
 
-/// Bytes are those of one rank.
+/// Units of one rank that lie on a disk; all bytes are the rank's.
 struct OffloadPlan {
   /// Units by their number in the shard plan; empty if nothing lies on a disk.
   std::vector<OffloadedUnit> units;
   std::int64_t weight_bytes = 0;
   std::int64_t state_bytes = 0;
-  /// Bytes of memory for units at once: in use, coming, and those that leave for a file.
+  /// Bytes of memory for offloaded units at once: those in use, those being read ahead, and those being
+  /// written.
   std::int64_t buffer_bytes = 0;
   std::int64_t step_read_bytes = 0;
   std::int64_t step_written_bytes = 0;
 
-  /// Seconds that a step takes at least to read and write, at the same time and each at the disk's rate
+  /// The least seconds that a step takes to read and write, at the same time and each at the disk's rate
   /// (bytes per second).
   [[nodiscard]] double step_seconds(std::int64_t disk_rate) const {
     return static_cast<double>(std::max(step_read_bytes, step_written_bytes)) /

@@ -83,7 +83,7 @@ void OffloadedUnits::leave(const Stage& stage) {
   for (const int unit : stage.units) {
     if (!is_offloaded(unit)) continue;
     const Regions& regions = regions_[static_cast<std::size_t>(unit)];
-    // The last one of a pass is the first of the next, but for the pass that a second one backward follows.
+    // The last unit of a pass is the first of the next pass, unless a second backward pass follows this one.
     const bool keep = pass_ != ArenaPass::kNorm && next_after(unit) < 0;
     if (regions.weights >= 0)
       file_.release(regions.weights,

@@ -15,11 +15,11 @@
 
 namespace sluice {
 
-/// What the stages of a pass over the layers are bound for.
+/// What a pass over the layers is made for.
 enum class ArenaPass : std::uint8_t {
   kForward,
-  kNorm,    ///< backward, to know the norm of the gradients
-  kUpdate,  ///< backward, and the weights are updated
+  kNorm,    ///< backward pass for the norm of the gradients
+  kUpdate,  ///< backward pass in which the weights are updated
 };
 
 class OffloadedUnits {
@@ -29,8 +29,8 @@ class OffloadedUnits {
   OffloadedUnits(const ShardArena& weights, const OffloadPlan& plan, const std::filesystem::path& directory,
                  double limit_seconds);
 
-  /// Takes the state of the optimizer in, all zero: `unit_bytes` of `state` are those of each unit. It must
-  /// outlive this, or the call of stop().
+  /// Adds the optimizer's state, all zero: `unit_bytes` are the bytes of each unit in `state`. The state must
+  /// outlive this object, or the call of stop().
   void add_state(std::byte* state, const std::vector<Range>& unit_bytes);
   void stop() { file_.stop(); }
 
@@ -42,16 +42,16 @@ class OffloadedUnits {
   }
   void close_whole() { --whole_accesses_; }
 
-  /// Between passes: what the last update has changed is on the disk.
+  /// Writes to the disk what the last update has changed. Called between passes.
   void settle() { file_.finish(); }
-  /// Address at which the bytes that belong at `data` can be read: there, or if they lie on the disk in
-  /// `buffer`, which is filled with them as PagedFile::peek() does. For a thread beside the passes, from
-  /// settle() on until their unit is updated.
+  /// Address at which the bytes that belong at `data` can be read: `data` itself, or `buffer`, filled from
+  /// the disk as PagedFile::peek() does. For a thread that runs beside the passes, from settle() on until the
+  /// unit is updated.
   [[nodiscard]] const std::byte* bytes_of(const std::byte* data, std::int64_t bytes,
                                           std::span<std::byte> buffer) const;
 
-  /// What the stages from here on are entered for, in their order or, backward, in the opposite one. No
-  /// access to the whole is open.
+  /// Begins a pass: stages are entered in their order or, backward, in the opposite order. No access to the
+  /// whole may be open.
   void begin_pass(ArenaPass pass);
   /// Waits until the stage's shards are in memory, and begins to read what will be needed next. Errors as
   /// PagedFile::acquire().
@@ -74,12 +74,12 @@ class OffloadedUnits {
     return regions.state >= 0 && pass_ == ArenaPass::kUpdate;
   }
   void add(int& region, std::span<std::byte> memory);
-  /// The next unit of the pass that lies on the disk; -1 for none.
+  /// The next unit of the pass that lies on the disk; -1: no more in this pass.
   [[nodiscard]] int next_after(int unit) const;
 
   OffloadPlan plan_;
   std::vector<Regions> regions_;
-  std::vector<std::span<const std::byte>> places_;  ///< in memory, of each region of the file
+  std::vector<std::span<const std::byte>> places_;  ///< place in memory of each region of the file
   ArenaPass pass_ = ArenaPass::kForward;
   int whole_accesses_ = 0;
   PagedFile file_;

@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// All-gathers the lists, which differ in length, as texts.
+/// All-gathers lists of different lengths, as texts.
 std::vector<Numbers> gather_lists(Communicator& comm, const Numbers& own) {
   std::vector<Numbers> lists;
   const auto* bytes = reinterpret_cast<const char*>(own.data());
@@ -26,10 +26,10 @@ std::vector<Numbers> gather_lists(Communicator& comm, const Numbers& own) {
   return lists;
 }
 
-/// Rows of a device's table, in main memory while something is added to them.
+/// Rows of a table on a device, in main memory while gradients are added to them.
 class RowsOnHost {
  public:
-  /// `table` begins with row `first`; `rows` in any order, maybe several times.
+  /// Row `first` of the whole table is the first row of `table`; `rows` are in any order, possibly repeated.
   RowsOnHost(float* table, std::int64_t first, std::int64_t width, Numbers rows)
       : rows_(std::move(rows)), width_(width) {
     std::ranges::sort(rows_);
@@ -127,7 +127,7 @@ void RowExchange::add_to(float* shard, float* gradients) const {
   const std::int64_t arrived_bytes = sum(rows_here.by_each) * row_bytes;
   const HostBytes arrived(reinterpret_cast<const std::byte*>(next), arrived_bytes);
   const auto* part = reinterpret_cast<const float*>(arrived.data());
-  Rows owned;  // rows that arrived and belong to this rank
+  Rows owned;  // received rows that this rank owns
   for (const Rows& rows : rows_) {
     const auto own = owned_by(rank_, rows);
     owned.insert(owned.end(), own.begin(), own.end());

@@ -11,19 +11,21 @@
 
 namespace sluice {
 
-/// The rows that each rank needs from each other, for their values and then for their gradients.
+/// The rows of a table that each rank needs from each other rank, for their values and then for their
+/// gradients.
 class RowExchange {
  public:
-  /// Collective over the sharers of `unit`, more than one, which is a table of rows and nothing else; `mesh`
-  /// must outlive this. `rows`: those that this rank needs, ascending, each once; those that are not in the
-  /// table are ignored.
+  /// Collective over the sharers of `unit`, of which there is more than one. The unit is one table of rows.
+  /// `mesh` must outlive the exchange. `rows`: rows that this rank needs, ascending, each once; numbers
+  /// outside the table are ignored.
   RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, const std::vector<std::int64_t>& rows);
 
   /// Rows that this rank needs.
   [[nodiscard]] const std::vector<std::int64_t>& rows() const { return rows_[rank_]; }
   /// Elements of a row.
   [[nodiscard]] std::int64_t width() const { return width_; }
-  /// Whether no rank's own and received rows together outnumber the table's; the same on all ranks.
+  /// Whether on every rank its own and its received rows together are at most the rows of the table; the same
+  /// on all ranks.
   [[nodiscard]] bool fits() const;
 
   /// Collective over the sharers. Copies this rank's rows to their places in `table` [all rows, width], from
@@ -31,25 +33,25 @@ class RowExchange {
   void fetch(const std::byte* shard, std::byte* table, std::int64_t element_bytes) const;
 
   /// Collective over the sharers. Adds all ranks' gradients of the rows that this rank owns, in rank order,
-  /// to `shard` [its rows, width]. `gradients` begins with those of rows(), one after another; behind them
-  /// there is room for what arrives: in all for as many elements as the table has, if fits().
+  /// to `shard` [its rows, width]. `gradients` begins with the gradients of rows(), one row after another;
+  /// behind them there is room for received rows: in all for as many elements as the table has, if fits().
   void add_to(float* shard, float* gradients) const;
 
  private:
   using Rows = std::vector<std::int64_t>;
-  /// Rows that this rank needs of each owner, and that each rank needs of this one.
+  /// Numbers of rows that this rank needs from each owner, and that each rank needs from this one.
   struct Counts {
     Rows of_each, by_each;
   };
   [[nodiscard]] Counts counts() const;
-  /// Rows among `rows` that rank `owner` owns.
+  /// The rows among `rows` that rank `owner` owns.
   [[nodiscard]] std::span<const std::int64_t> owned_by(std::size_t owner, const Rows& rows) const;
 
   Communicator* comm_;
   std::size_t rank_;
   std::int64_t width_ = 0;
   Rows cuts_;               ///< rank r owns rows [cuts[r], cuts[r + 1])
-  std::vector<Rows> rows_;  ///< rows of each rank
+  std::vector<Rows> rows_;  ///< rows that each rank needs
 };
 
 }  // namespace sluice

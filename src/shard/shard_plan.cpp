@@ -27,7 +27,7 @@ ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignme
   place([](const FlatLayout& unit) { return unit.is_stored(); });
 }
 
-/// Behind what has its place already.
+/// Places each unit that has no place yet behind those that have one.
 template <class IsPlaced>
 void ShardPlan::place(IsPlaced is_placed) {
   for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
@@ -50,7 +50,7 @@ void ShardPlan::cut(const FlatLayout& unit) {
     const std::int64_t end =
         routed ? unit.expert_begin(equal_part_begin(unit.experts(), parts, part + 1)) : unit.elements();
     for (int shard = 1; shard < shards; ++shard) {
-      // Division first: elements * rank can pass 2^63 for no real model, but a plan must not depend on that.
+      // Divides first: elements * rank passes 2^63 for no real model, but a plan must not depend on that.
       const std::int64_t ideal =
           begin + (end - begin) / shards * shard + (end - begin) % shards * shard / shards;
       cuts_.push_back(std::max(cuts_.back(), unit.cut_at_or_below(ideal)));

@@ -11,10 +11,10 @@
 
 namespace sluice {
 
-/// How the world is divided: into groups of `expert_parallel` consecutive ranks, each of which has all
-/// experts of a layer. A rank's place in its group says which; ranks of equal place are replicas, among which
-/// those experts are sharded and gathered. 1: every rank works with all experts, gathered like dense units.
-/// The world: no expert is gathered.
+/// How the world is divided: into groups of `expert_parallel` consecutive ranks that together have all
+/// experts of a layer. A rank's place in its group says which experts it has; ranks of equal place are
+/// replicas, which shard and gather the same experts. With 1 every rank works with all experts, gathered like
+/// dense units; with the size of the world no expert is gathered.
 struct ParallelDims {
   int world = 1;
   int expert_parallel = 1;
@@ -24,10 +24,10 @@ struct ParallelDims {
   [[nodiscard]] int place(int rank) const { return rank % expert_parallel; }
 };
 
-/// Alignment of shards in an arena, and of state in its block.
+/// Alignment of shards in an arena, and of optimizer state in its block.
 enum class ShardAlignment : std::uint8_t {
   kLines,
-  kPages,  ///< pages, so that a unit may be paged to a disk by itself
+  kPages,  ///< alignment to pages, so that a unit can be paged to a disk by itself
 };
 
 class ShardPlan {
@@ -43,13 +43,15 @@ class ShardPlan {
 
   /// Whether a unit is a layer's experts; the others are dense.
   [[nodiscard]] bool has_experts(int unit) const;
-  /// The part of a unit's buffer that a rank owns, in elements of that buffer. May be empty.
+  /// Elements of a unit's buffer that a rank owns; may be empty.
   [[nodiscard]] Range owned(int unit, int rank) const;
-  /// The part of a unit's buffer that a rank computes with: all of a dense unit; the experts of its place.
+  /// Elements of a unit's buffer that a rank computes with: all of a dense unit; of a unit of experts those
+  /// of the rank's place in its group.
   [[nodiscard]] Range gathered_range(int unit, int rank) const;
-  /// The blocks of a tensor that lie there.
+  /// Blocks of a tensor in gathered_range(): its experts, or its only block.
   [[nodiscard]] Range held_blocks(int tensor, int rank) const;
-  /// How many ranks hold the same part, each owning a shard of it. With one, what is held is owned.
+  /// Number of ranks that hold the same part of a unit, each owning a shard of it. With one, the rank owns
+  /// all that it holds.
   [[nodiscard]] int sharers(int unit) const;
   /// Whether training changes a unit.
   [[nodiscard]] bool is_trained(int unit) const;
@@ -60,13 +62,15 @@ class ShardPlan {
     int unit = -1;
     std::int64_t element = 0;
   };
-  /// What an element of a rank's arena is, which belongs to a unit.
+  /// The unit, and the element in the unit's buffer, of an element of a rank's arena. The element must belong
+  /// to a unit.
   [[nodiscard]] UnitElement unit_element(int rank, std::int64_t arena) const;
-  /// First element of a rank's shard of a unit inside that rank's arena, in which trained units come first;
-  /// aligned to alignment() elements. Of a stored unit a place behind all elements: from arena_elements() on,
-  /// numbered alike.
+  /// First element of a rank's shard of a unit in that rank's arena, in which trained units come first;
+  /// aligned to alignment() elements. Stored units have numbers that no element of the arena has: they go on
+  /// from arena_elements().
   [[nodiscard]] std::int64_t arena_offset(int unit, int rank) const;
-  /// Whether an element of a rank's arena, such as an OwnedRun begins at, is such a place.
+  /// Whether a number such as OwnedRun's arena element is one of a stored unit, as arena_offset() numbers
+  /// them.
   [[nodiscard]] bool is_stored_at(int rank, std::int64_t arena) const {
     return arena >= arena_elements(rank);
   }
@@ -82,32 +86,33 @@ class ShardPlan {
   /// Rank that owns an element of a unit's buffer.
   [[nodiscard]] int owner(int unit, std::int64_t element) const;
 
-  /// Consecutive elements of one tensor that lie in a rank's arena.
+  /// Consecutive elements of one tensor that one rank owns, and where they lie in its arena.
   struct OwnedRun {
     std::int64_t tensor_begin = 0;
     std::int64_t arena_begin = 0;
     std::int64_t count = 0;
   };
-  /// Calls visit(rank, run) with what elements of a manifest tensor become: runs of one owner each, in the
-  /// tensor's order. Together they are all of them.
+  /// Calls visit(rank, run) with the runs of one owner each that make up the elements of a manifest tensor,
+  /// in the tensor's order.
   void owned_runs(int tensor, Range elements,
                   const std::function<void(int rank, const OwnedRun&)>& visit) const;
-  /// Calls `visit` with those that `rank` owns; without `elements` of the whole tensor.
+  /// Calls `visit` with the runs that `rank` owns, among `elements` of the tensor or, without these, in all
+  /// of it.
   void owned_runs(int tensor, Range elements, int rank,
                   const std::function<void(const OwnedRun&)>& visit) const;
   void owned_runs(int tensor, int rank, const std::function<void(const OwnedRun&)>& visit) const;
 
-  /// Digest of what every rank owns, and where it lies in the arenas.
+  /// Digest of which elements each rank owns and where they lie in the arenas.
   [[nodiscard]] Digest digest() const;
 
   [[nodiscard]] std::int64_t alignment() const { return alignment_ == ShardAlignment::kLines ? 32 : 2048; }
   [[nodiscard]] bool has_pages() const { return alignment_ == ShardAlignment::kPages; }
 
  private:
-  /// Calls `visit` with what elements of a tensor become that lie in `part` of its unit.
+  /// Calls `visit` with the runs of a tensor's elements that lie in `part` of its unit.
   void visit_runs(int tensor, Range elements, Range part,
                   const std::function<void(int rank, const OwnedRun&)>& visit) const;
-  /// Number of a rank's shard among those of a unit, in the order of the buffer; and the way back.
+  /// Number of a rank's shard among the shards of a unit, in the order of the buffer; and the inverse.
   [[nodiscard]] int shard_of(int unit, int rank) const;
   [[nodiscard]] int rank_of(int unit, int shard) const;
   void cut(const FlatLayout& unit);
@@ -117,8 +122,9 @@ class ShardPlan {
   const UnitLayouts& layouts_;
   ParallelDims dims_;
   ShardAlignment alignment_;
-  std::vector<std::int64_t> cuts_;     ///< [unit][world + 1], in the order of the buffer
-  std::vector<std::int64_t> offsets_;  ///< [unit][world]
+  /// borders of shards in each unit's buffer, in its order: [unit][world + 1]
+  std::vector<std::int64_t> cuts_;
+  std::vector<std::int64_t> offsets_;  ///< arena_offset() of each unit on each rank: [unit][world]
   std::vector<std::int64_t> held_elements_, arena_elements_, trained_elements_;
 };
 

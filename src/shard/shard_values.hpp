@@ -1,4 +1,4 @@
-// A rank's numbers at the places of its arena, in whatever form they are kept.
+// A rank's numbers, addressed by the elements of its arena, in whatever form they are kept.
 #pragma once
 
 #include "base/error.hpp"
@@ -18,17 +18,17 @@ class ShardValues {
 
   [[nodiscard]] virtual const ShardPlan& plan() const = 0;
   [[nodiscard]] virtual int rank() const = 0;
-  /// The element type that holds all of their digits.
+  /// The element type that holds the values without rounding.
   [[nodiscard]] virtual DType dtype() const = 0;
-  /// Whether there are values of a unit: of gradients there are none where it is frozen.
+  /// Whether a unit has values: gradients have none for a frozen unit.
   [[nodiscard]] virtual bool holds(int /*unit*/) const { return true; }
-  /// Writes the `count` elements from the arena's `begin`-th on as `dtype`, rounded to nearest. They belong
-  /// to one tensor, of fused experts to one expert.
+  /// Writes `count` elements from element `begin` of the arena on as `dtype`, rounded to nearest. They belong
+  /// to one tensor, and of fused experts to one expert.
   virtual void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const = 0;
-  /// Reads persistent buffers, which every rank has whole: `count` float32 elements from the `begin`-th of
-  /// all.
+  /// Reads `count` float32 elements of the persistent buffers from element `begin` on; every rank has all of
+  /// them.
   virtual void read_buffers(std::int64_t begin, std::int64_t count, float* out) const = 0;
-  /// Address in main memory of the elements from `begin` on, if they lie there in that type already; else
+  /// Address in main memory of the elements from `begin` on, if they lie there in type `dtype` already; else
   /// null.
   [[nodiscard]] virtual const std::byte* find(std::int64_t begin, DType dtype) const = 0;
 
@@ -36,10 +36,10 @@ class ShardValues {
   ShardValues() = default;
 };
 
-/// The elements of a rank's shard of one stored unit, of which the bytes are given.
+/// The elements of a rank's shard of one stored unit, dequantised from given bytes.
 class StoredUnitValues final : public ShardValues {
  public:
-  /// `bytes`: the first one of the shard. They and `layout` must outlive this.
+  /// `bytes`: first byte of the shard. The bytes and `layout` must outlive this object.
   StoredUnitValues(const StoredLayout& layout, int unit, const std::byte* bytes, DType dtype)
       : layout_(layout), unit_(unit), bytes_(bytes), dtype_(dtype) {}
 
@@ -66,10 +66,10 @@ class StoredUnitValues final : public ShardValues {
   DType dtype_;
 };
 
-/// An arena's own elements.
+/// The elements of an arena itself.
 class ArenaValues final : public ShardValues {
  public:
-  /// `arena` must outlive this.
+  /// `arena` must outlive this object.
   explicit ArenaValues(const ShardArena& arena) : arena_(arena) {}
 
   [[nodiscard]] const ShardPlan& plan() const override { return arena_.plan(); }

@@ -21,7 +21,7 @@ GatheredElements shared_elements(const Stage& stage, const ShardPlan& plan, int 
   return elements;
 }
 
-/// Largest sum of what `elements` says of two consecutive stages.
+/// Largest sum of `elements` of two consecutive stages.
 template <class Elements>
 std::int64_t neighbouring(const StagePlan& plan, Elements elements) {
   std::int64_t most = 0, before = 0;

@@ -1,4 +1,5 @@
-// The order in which units are needed: embed, layer after layer, head; backward goes the other way. Pure.
+// Stages: the order in which units are needed, from the embedding over the layers to the head; backward in
+// the opposite order. Pure.
 #pragma once
 
 #include "shard/shard_plan.hpp"
@@ -15,8 +16,8 @@ struct Stage {
   std::vector<int> units;
 };
 
-/// Elements that a rank holds of units that it does not own alone, which are gathered and, as far as they are
-/// trained, reduced. Stored units are gathered as bytes and do not count.
+/// Elements that a rank holds of units that other ranks share, which are gathered and, if trained, reduced.
+/// Stored units are gathered as bytes and do not count.
 struct GatheredElements {
   std::int64_t dense = 0, experts = 0;
   [[nodiscard]] std::int64_t all() const { return dense + experts; }
@@ -24,10 +25,10 @@ struct GatheredElements {
 [[nodiscard]] GatheredElements gathered_elements(const Stage& stage, const ShardPlan& plan, int rank);
 [[nodiscard]] GatheredElements reduced_elements(const Stage& stage, const ShardPlan& plan, int rank);
 
-/// Whether training changes any of its units.
+/// Whether training changes any unit of the stage.
 [[nodiscard]] bool is_trained(const Stage& stage, const ShardPlan& plan);
 
-/// Bytes of gathered units that are there at once.
+/// Bytes of gathered units that are in memory at once.
 struct GatherBytes {
   std::int64_t dense = 0;    ///< bytes of the dense units of two consecutive stages
   std::int64_t experts = 0;  ///< bytes of the experts of one stage
@@ -38,26 +39,26 @@ struct StagePlan {
   std::vector<Stage> layers;
   Stage head;
 
-  /// Stage that forward needs after a layer (-1: the embedding), and backward before it: null before the
-  /// first.
+  /// Stage that the forward pass enters after a layer (-1: after the embedding); for the backward pass the
+  /// stage before it, null before the first.
   [[nodiscard]] const Stage& after(int layer) const;
   [[nodiscard]] const Stage* before(int layer) const;
 
-  /// The lowest layer that training changes, below which no gradient is needed: -1 where it changes the
-  /// embedding, the number of layers where it changes none.
+  /// The lowest layer that training changes, below which no gradient is needed; -1: the embedding is trained;
+  /// the number of layers: no layer is.
   [[nodiscard]] int lowest_trained_layer(const ShardPlan& plan) const;
 
-  /// The most that is gathered at once, of elements of `element_bytes` bytes. `stored_bytes`: of each stored
-  /// unit what the rank holds, by units; empty if none is stored.
+  /// The most bytes that are gathered at once, for elements of `element_bytes` bytes. `stored_bytes`: the
+  /// rank's bytes of each stored unit, by unit; empty if no unit is stored.
   [[nodiscard]] GatherBytes gather_bytes(const ShardPlan& plan, int rank, std::int64_t element_bytes,
                                          std::span<const std::int64_t> stored_bytes = {}) const;
 
-  // GatheredElements of the plan.
+  // The functions below count in GatheredElements.
 
-  /// Whether gradients of experts are reduced: there is no room then for those of a second stage.
+  /// Whether gradients of experts are reduced; then the gradient buffer has no room for a second stage.
   [[nodiscard]] bool reduces_experts(const ShardPlan& plan, int rank) const;
-  /// Elements of the buffer that gradients are received in: those of the dense units of two neighbours where
-  /// no experts are reduced, else of all units of one stage.
+  /// Elements of the buffer that backward writes gradients to: the dense units of two neighbouring stages, or
+  /// all units of one stage if experts are reduced.
   [[nodiscard]] std::int64_t gradient_elements(const ShardPlan& plan, int rank) const;
 };
 

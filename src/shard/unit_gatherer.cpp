@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-/// Of each unit; nothing if none is stored.
+/// Bytes that the rank holds of each stored unit, by unit; empty if no unit is stored.
 std::vector<std::int64_t> held_bytes_of_stored(const ShardArena& weights) {
   std::vector<std::int64_t> bytes;
   if (weights.stored() == nullptr) return bytes;

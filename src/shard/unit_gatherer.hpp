@@ -1,4 +1,4 @@
-// All-gathers the units of one stage at a time, and prefetches those of the next.
+// All-gathers the units of one stage at a time, and prefetches the dense units of the next stage.
 #pragma once
 
 #include "device/stream.hpp"
@@ -14,28 +14,29 @@
 
 namespace sluice {
 
-/// Its memory is allocated once: nothing grows from step to step.
+/// Gathers units into memory that is allocated once: it does not grow from step to step.
 class UnitGatherer {
  public:
-  /// `mesh` and `weights` must outlive the gatherer. What a rank owns alone takes no memory: the arena holds
-  /// it.
+  /// `mesh` and `weights` must outlive the gatherer. Units that a rank owns alone take no memory here: the
+  /// arena holds them.
   UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const StagePlan& stages);
 
   /// Collective over the world. Begins to gather the dense units of the stage that gather() will be called
-  /// for next, a neighbour of the one in use. Not its experts: a second layer of them is too much memory.
-  /// The weights and `stage` must stay as they are until then.
+  /// for next, a neighbour of the stage in use. Experts are not prefetched: a second layer of them takes too
+  /// much memory. The weights and `stage` must not change until then.
   void begin(const Stage& stage);
 
-  /// Collective over the world. Gathers what this rank holds of the units of a stage (ShardPlan::held), or
-  /// what is missing of it after begin(); returns the first byte of each, in the stage's order: of a stored
-  /// unit that of the codes and scales that the rank holds.
+  /// Collective over the world. Gathers this rank's parts of the units of a stage
+  /// (ShardPlan::gathered_range), or what begin() has left over; returns the first byte of each unit, in the
+  /// stage's order; for a stored unit the first byte of its codes and scales.
   [[nodiscard]] std::vector<std::byte*> gather(const Stage& stage);
 
   /// Collective over the world. gather() for the embedding's stage, without a begin() before: only the given
   /// rows of its table are filled in.
   [[nodiscard]] std::vector<std::byte*> gather_rows(const Stage& stage, const RowExchange& rows);
 
-  /// Collective over the world. Ends what begin() began, and drops it: nothing is under way afterwards.
+  /// Collective over the world. Completes what begin() began and drops the result: nothing is in flight
+  /// afterwards.
   void drop_next();
 
   /// Releases what gather() or gather_rows() returned.
@@ -53,9 +54,9 @@ class UnitGatherer {
   [[nodiscard]] std::int64_t held_bytes(int unit) const;
   /// Bytes of the dense units of a stage, or of its experts.
   [[nodiscard]] std::int64_t gathered_bytes(const Stage& stage, bool experts) const;
-  /// What the rank owns of a unit.
+  /// First byte of this rank's own shard of a unit.
   [[nodiscard]] std::byte* own(int unit) const;
-  /// Room for the dense units of a stage.
+  /// Memory for the dense units of a stage.
   [[nodiscard]] std::span<std::byte> take_dense(const Stage& stage);
   [[nodiscard]] Work start(int unit, std::byte* out);
 

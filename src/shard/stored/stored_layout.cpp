@@ -17,7 +17,7 @@ StoredLayout::StoredLayout(const ShardPlan& plan, const StoredTensors& tensors, 
     if (plan.is_stored(unit)) place(unit, std::ranges::binary_search(elsewhere, unit));
 }
 
-/// Cut where one rank's shard ends, without places yet.
+/// Cuts the range where one rank's shard ends, and adds the runs without places.
 void StoredLayout::add_runs(const StoredRange& range) {
   const int unit = plan_.layouts().unit_of(range.tensor);
   const Range held = plan_.gathered_range(unit, rank_);

@@ -12,30 +12,30 @@ namespace sluice {
 
 class ShardPlan;
 
-/// Elements [begin, begin + count) of a manifest tensor, row-major, are those that an encoding counts from
-/// `element` on.
+/// Elements [begin, begin + count) of a manifest tensor, row-major; the encoding counts them from `element`
+/// on.
 struct StoredRange {
-  int tensor = 0;  ///< index in the manifest
+  int tensor = 0;  ///< index of the tensor in the manifest
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  int encoding = 0;  ///< index in StoredTensors::encodings
+  int encoding = 0;  ///< index of the encoding in StoredTensors::encodings
   std::int64_t element = 0;
 };
 
-/// The ranges of such a tensor together are all of it, each element once; a tensor without any is kept in the
-/// shards' type.
+/// The tensors that shards keep as codes and scales. The ranges of each such tensor cover it, each element
+/// once; a tensor without a range is kept in the shards' element type.
 struct StoredTensors {
   std::vector<Encoding> encodings;
   std::vector<StoredRange> ranges;
 
   [[nodiscard]] bool is_empty() const { return ranges.empty(); }
-  /// The tensors, ascending, each once.
+  /// Indices of the stored tensors in the manifest, ascending, each once.
   [[nodiscard]] std::vector<int> tensors() const;
   [[nodiscard]] std::int64_t elements() const;
-  /// Those whose codes are not the elements themselves.
+  /// The stored tensors whose codes are not plain elements.
   [[nodiscard]] StoredTensors quantised() const;
 
-  /// For a broadcast to ranks that may not see the files; exact both ways.
+  /// Serialized form, for a broadcast to ranks that may not see the files; exact both ways.
   [[nodiscard]] std::string to_bytes() const;
   [[nodiscard]] static StoredTensors from_bytes(std::string_view bytes);
 };
@@ -51,11 +51,10 @@ struct StoredBytes {
 [[nodiscard]] std::vector<std::vector<StoredBytes>> stored_bytes(const ShardPlan& plan,
                                                                  const StoredTensors& tensors);
 
-/// Elements of the largest stored unit that has no experts, which is numbers while its layer is computed.
+/// Elements of the largest stored unit without experts, which is dequantised while its layer is computed.
 [[nodiscard]] std::int64_t largest_stored_dense(const ShardPlan& plan);
 
-/// Elements of the largest expert among the stored units that a rank holds some of, which are numbers while
-/// they are used.
+/// Elements of the largest expert in the stored units of a rank, which is dequantised while it is used.
 [[nodiscard]] std::int64_t largest_stored_expert(const ShardPlan& plan, int rank);
 
 }  // namespace sluice

@@ -8,7 +8,7 @@ namespace sluice {
 
 class UnitBytes {
  public:
-  /// Order in which units are asked for.
+  /// Order in which units are asked for: forward or backward over the layers.
   enum class Order : bool { kForward, kBackward };
 
   UnitBytes() = default;
@@ -16,14 +16,14 @@ class UnitBytes {
   UnitBytes(const UnitBytes&) = delete;
   UnitBytes& operator=(const UnitBytes&) = delete;
 
-  /// Tells the order of the units that will be asked for from here on.
+  /// Announces the order in which units will be asked for from now on.
   virtual void begin_pass(Order order) = 0;
-  /// Makes `examine` see the bytes of each unit once, when they are read next, before bytes() gives them. It
-  /// runs in another thread, whose errors become those of bytes().
+  /// Calls `examine` once with the bytes of each unit when they are read next, before bytes() returns them.
+  /// The call runs in another thread; bytes() throws its errors.
   virtual void examine_first(std::function<void(int unit, const std::byte* bytes)> examine) = 0;
-  /// First byte of this rank's shard of a unit, as StoredLayout places it; waits until the shard is in
-  /// memory, where it stays until another unit is asked for. Error(kBadData) if what it is read from was
-  /// changed; Error(kIo) if that cannot be read.
+  /// First byte of this rank's shard of a unit, as StoredLayout places it. Waits until the shard is in
+  /// memory, where it stays until another unit is asked for. Error(kBadData) if its file was changed;
+  /// Error(kIo) if its file cannot be read.
   [[nodiscard]] virtual std::byte* bytes(int unit) = 0;
 };
 
