@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// Queries or keys x [b, L, heads, head_dim] after the model's norm.
+/// Queries or keys x [b, L, heads, head_dim], normalised by the model's norm.
 at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops::Parameter& weight) {
   if (config.query_key_norm == QueryKeyNorm::kNone) return x;
   if (config.query_key_norm == QueryKeyNorm::kPerHead) return block_norm(config, x, weight);
@@ -47,7 +47,7 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
           gated ? projected.narrow(3, config.head_dim, config.head_dim) : at::Tensor()};
 }
 
-/// Output of the block for `mixed`, the attention of these heads: [b * L, hidden].
+/// Output of the block [b * L, hidden] for `mixed`, the attention's result for these heads.
 at::Tensor output(const ModelConfig& config, const AttentionParameters& parameters, const Heads& heads,
                   at::Tensor mixed, ops::Purpose purpose) {
   if (heads.gate.defined()) mixed = mixed * at::sigmoid(heads.gate);

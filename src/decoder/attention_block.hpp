@@ -20,26 +20,29 @@ struct AttentionParameters {
   ops::Weight q_proj;          ///< [heads x head_dim, hidden]; with a gate each head's query, then its gate
   ops::Weight k_proj, v_proj;  ///< [key heads x head_dim, hidden]
   ops::Weight o_proj;          ///< [hidden, heads x head_dim]
-  /// Added to what these make of a token; undefined for none.
+  /// Biases that these projections add to a token; undefined for none.
   ops::Parameter q_bias{}, k_bias{}, v_bias{}, o_bias{};
-  ops::Parameter q_norm{}, k_norm{};  ///< norm weights, see QueryKeyNorm; undefined for none
-  ops::Parameter sinks{};             ///< [heads], undefined for none
-  std::int64_t window = 0;            ///< tokens that one sees, itself included; 0: all before it
+  /// weights of the norms of queries and keys, see QueryKeyNorm; undefined for none
+  ops::Parameter q_norm{}, k_norm{};
+  ops::Parameter sinks{};   ///< logit of each head's attention sink [heads]; undefined for none
+  std::int64_t window = 0;  ///< tokens that a token attends to, itself included; 0: all before it
 };
 
-/// The weights of a layer with attention, of that window.
+/// Weights of a layer with attention, whose window is `window` tokens.
 [[nodiscard]] AttentionParameters attention_parameters(const ModelConfig& config, const LayerViews& layer,
                                                        std::int64_t window = 0);
 
-/// x [b, L, hidden] -> [b, L, hidden]; tokens attend to themselves and to earlier ones of their document.
-/// `record` as in ops::attention(). Zeros if for the graph alone.
+/// Attention of x [b, L, hidden], with a result of the same shape; tokens attend to themselves and to earlier
+/// tokens of their document. `record` as in ops::attention(). In a pass for the graph alone the result is
+/// zeros.
 [[nodiscard]] at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
                                          const ops::RotaryTable& rotary, const at::Tensor& x,
                                          const ops::Documents& documents, ops::AttentionRecord& record,
                                          ops::Purpose purpose = ops::Purpose::kOutput);
 
-/// attention_block() for the newest tokens x [T, hidden] of some sequences, whose keys and values go to
-/// `cache`, beside those of earlier ones: [T, hidden]. `rotary` has a row for each token. No graph.
+/// attention_block() for the newest tokens x [T, hidden] of some sequences, with a result of the same shape.
+/// Their keys and values are added to `cache`, which has those of earlier tokens. `rotary` has a row for each
+/// token. Records no graph.
 [[nodiscard]] at::Tensor cached_attention_block(const ModelConfig& config,
                                                 const AttentionParameters& parameters,
                                                 const ops::RotaryTable& rotary, const at::Tensor& x,

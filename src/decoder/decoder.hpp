@@ -28,8 +28,8 @@ struct LayerParameters {
   std::variant<DenseMlpParameters, MoeParameters> mlp;
 };
 
-/// Record that a layer keeps from the first pass of a micro-batch for a later one: whatever a recompute would
-/// have to choose again, or could only repeat at great cost.
+/// What a layer keeps from the first pass of a micro-batch for a later one: choices that a recompute must
+/// repeat, and results that are costly to repeat.
 struct SavedForRecompute {
   RoutingRecord routing;           ///< routing of an MoE layer
   ops::AttentionRecord attention;  ///< attention's record, in a layer with attention
@@ -37,42 +37,42 @@ struct SavedForRecompute {
 
 class Decoder {
  public:
-  /// Views are taken from `views`, whose units must be bound whenever a function here uses them: the
-  /// embedding's for embed(), a layer's dense and expert units for layer() and its backward, the final unit's
-  /// (and with tied embeddings the embedding's) for head(). Tokens have positions below `positions`.
-  /// `dropout`, if not null, is that of low-rank changes, and must outlive the decoder and all graphs.
+  /// Takes views of the parameters from `views`, whose units must be bound while a function uses them: the
+  /// embedding for embed(); a layer's dense and expert units for layer() and its backward; the final unit
+  /// (and with tied embeddings the embedding) for head(). Tokens have positions below `positions`. `dropout`
+  /// of LoRA adapters, null for none, must outlive the decoder and all graphs.
   Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t positions,
           const ops::Dropout* dropout = nullptr);
 
-  /// ids [...] int64 -> [..., hidden].
+  /// Embeddings [..., hidden] of token ids [...] int64.
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
   /// Adds the gradient of the embedding table for d_out [b, L, hidden].
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const;
-  /// embed_backward() into some rows of the gradient, wherever they are.
+  /// embed_backward() into given rows of the gradient, wherever they lie in memory.
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out, const ops::TableRows& rows) const;
 
-  /// The first half of a layer: x [b, L, hidden] plus what its tokens say to each other, of the same shape. A
-  /// graph is kept if x requires a gradient. `record` as in ops::attention(). In a pass for the graph alone
-  /// the result holds nothing of use.
+  /// The first half of a layer: x [b, L, hidden] plus the result of attention or delta net, of the same
+  /// shape. A graph is kept if x requires a gradient. `record` as in ops::attention(). In a pass for the
+  /// graph alone the result is undefined numbers.
   [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
                                        ops::AttentionRecord& record,
                                        ops::Purpose purpose = ops::Purpose::kOutput) const;
 
-  /// The first half for the newest tokens x [T, hidden] of some sequences, of which `cache` knows the earlier
-  /// ones: [T, hidden]. `rotary`: rotary_rows() of these parts. No graph.
+  /// The first half of a layer for the newest tokens x [T, hidden] of some sequences, with a result of the
+  /// same shape; `cache` has their earlier tokens. `rotary`: rotary_rows() of these parts. Records no graph.
   [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
                                        const ops::RotaryTable& rotary, SequenceCache& cache) const;
-  /// A row for each token of the parts.
+  /// Rotary table with a row for each token of the parts.
   [[nodiscard]] ops::RotaryTable rotary_rows(std::span<const SequencePart> parts) const;
 
-  /// The second half: mixed [b, L, hidden] plus what each token is fed to becomes. Collective as moe_block(),
-  /// where the layer has one; arguments as there, with `d_out` [b, L, hidden]. For a pass that is given this
-  /// one, which is for the graph alone, the result holds nothing of use.
+  /// The second half of a layer: `mixed` [b, L, hidden] plus the result of its MLP, of the same shape.
+  /// Collective as moe_block() where the layer has experts; arguments as there, with `d_out` [b, L, hidden].
+  /// With `d_out`, in a pass for the graph alone, the result is undefined numbers.
   [[nodiscard]] at::Tensor mlp_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record,
                                         RoutingSums& sums, const at::Tensor& probability_grad,
                                         ops::TokenExchange& exchange, const at::Tensor& d_out = {}) const;
 
-  /// Both halves, for their result.
+  /// Both halves of a layer: its output for x [b, L, hidden], of the same shape.
   [[nodiscard]] at::Tensor layer(int index, const at::Tensor& x, const ops::Documents& documents,
                                  SavedForRecompute& record, RoutingSums& sums,
                                  const at::Tensor& probability_grad, ops::TokenExchange& exchange) const {
@@ -80,20 +80,22 @@ class Decoder {
                         probability_grad, exchange);
   }
 
-  /// Takes part in what is collective of layer() and of its backward, without tokens of its own. Nothing for
+  /// Takes part in the collectives of layer() and of its backward without tokens of its own. Does nothing for
   /// a dense layer.
   void participate_without_tokens(int index, ops::TokenExchange& exchange) const;
   void participate_without_tokens_backward(int index, ops::TokenExchange& exchange) const;
 
-  /// Zero sums for a layer's router; undefined tensors for a dense layer.
+  /// Zero routing sums for a layer; undefined tensors for a dense layer.
   [[nodiscard]] RoutingSums no_routing(int index) const;
 
   struct Head {
-    at::Tensor losses;  ///< [b, L] float64, not scaled; 0 where the target is ops::kNoTarget
-    at::Tensor d_x;  ///< [b, L, hidden] gradient of loss_scale * sum of losses; undefined without gradients
+    /// loss of each token [b, L] float64, not scaled; 0 where the target is ops::kNoTarget
+    at::Tensor losses;
+    /// [b, L, hidden] gradient of loss_scale * sum of losses; undefined in a pass without gradients
+    at::Tensor d_x;
   };
-  /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With gradients also the
-  /// gradients, those of the parameters being added to their views.
+  /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. A pass with gradients
+  /// also computes d_x, and adds the gradients of the parameters to their views.
   [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,
                           ops::LossGradients gradients) const;
 

@@ -15,13 +15,14 @@
 namespace sluice {
 namespace {
 
-/// -exp(A) softplus(a + dt), in float32: with bfloat16 weights a large A would not survive.
+/// Logarithm of the state's decay, -exp(A) softplus(a + dt), in float32: bfloat16 is too coarse for a large
+/// A.
 at::Tensor log_decay(const DeltaNetParameters& parameters, const at::Tensor& a) {
   const at::Tensor rate = ops::in_graph(parameters.a_log, a).to(at::kFloat).exp();
   return -rate * at::softplus(a.to(at::kFloat) + ops::in_graph(parameters.dt_bias, a));
 }
 
-/// Projections of tokens x [b, L, hidden]: [b, L, ...].
+/// Projections of tokens x [b, L, hidden], each [b, L, ...].
 struct Projections {
   at::Tensor mixed;  ///< queries, keys and values before the convolution
   at::Tensor log_decay, beta;
@@ -36,7 +37,7 @@ Projections project(const ModelConfig& config, const DeltaNetParameters& paramet
           at::sigmoid(project(parameters.in_proj_b).to(at::kFloat))};
 }
 
-/// `mixed`: as of `in`, after the convolution.
+/// Inputs of the delta rule for projections `in`; `mixed` is in.mixed after the convolution.
 ops::DeltaRuleInputs rule_inputs(const ModelConfig& config, const Projections& in, const at::Tensor& mixed) {
   const LinearAttentionConfig& linear = config.linear_attention;
   const std::int64_t keys = linear.key_heads * linear.key_head_dim;
@@ -51,7 +52,7 @@ ops::DeltaRuleInputs rule_inputs(const ModelConfig& config, const Projections& i
           .beta = in.beta};
 }
 
-/// Output of the block for `out`, the rule's result for tokens x: [b * L, hidden].
+/// Output of the block [b * L, hidden] for `out`, the delta rule's result for tokens x.
 at::Tensor output(const ModelConfig& config, const DeltaNetParameters& parameters, const at::Tensor& x,
                   const at::Tensor& out, ops::Purpose purpose) {
   const LinearAttentionConfig& linear = config.linear_attention;

@@ -12,29 +12,29 @@
 
 namespace sluice {
 
-/// Weights of one layer's delta net, with `keys` = key heads x their size and `values` likewise; shapes as in
-/// the manifest.
+/// Weights of one layer's delta net; shapes as in the manifest. `keys` below is key heads x key head size,
+/// `values` is value heads x value head size.
 struct DeltaNetParameters {
   ops::Weight in_proj_qkv;           ///< [2 keys + values, hidden]
   ops::Weight in_proj_z;             ///< [values, hidden]
   ops::Weight in_proj_b, in_proj_a;  ///< [value heads, hidden]
   ops::Parameter conv1d;             ///< [2 keys + values, 1, taps]
   ops::Parameter dt_bias, a_log;     ///< [value heads]
-  ops::Parameter norm;               ///< [value head size]
+  ops::Parameter norm;               ///< weight of the norm of each head's output [value head size]
   ops::Weight out_proj;              ///< [hidden, values]
 };
 
-/// The weights of a layer with a delta net.
+/// Weights of a layer with a delta net.
 [[nodiscard]] DeltaNetParameters delta_net_parameters(const LayerViews& layer);
 
-/// x [b, L, hidden] -> [b, L, hidden]; a token sees itself and earlier ones of its document. Zeros if for the
-/// graph alone.
+/// Delta net of x [b, L, hidden], with a result of the same shape; a token sees itself and earlier tokens of
+/// its document. In a pass for the graph alone the result is zeros.
 [[nodiscard]] at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
                                          const at::Tensor& x, const ops::Documents& documents,
                                          ops::Purpose purpose = ops::Purpose::kOutput);
 
-/// delta_net_block() for the newest tokens x [T, hidden] of some sequences; replaces the states in `cache` by
-/// those after them: [T, hidden]. No graph.
+/// delta_net_block() for the newest tokens x [T, hidden] of some sequences, with a result of the same shape;
+/// replaces the states in `cache` by the states after these tokens. Records no graph.
 [[nodiscard]] at::Tensor cached_delta_net_block(const ModelConfig& config,
                                                 const DeltaNetParameters& parameters, const at::Tensor& x,
                                                 std::span<const SequencePart> parts, DeltaNetCache& cache);

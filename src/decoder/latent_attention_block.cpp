@@ -25,9 +25,10 @@ ops::AttentionForm form_of(const LatentAttentionConfig& latent) {
 
 /// Latent queries and keys of tokens x [b, L, hidden]; rotary entries have been rotated.
 struct Latents {
-  at::Tensor nope, rope;  ///< the queries' parts [b, L, heads, nope] and [b, L, heads, rope]
-  at::Tensor shared;      ///< [b L, rank]: what keys and values are made of
-  at::Tensor key;         ///< [b, L, 1, rope]: what all heads' keys have in common
+  /// parts of the queries without and with rotary positions: [b, L, heads, nope] and [b, L, heads, rope]
+  at::Tensor nope, rope;
+  at::Tensor shared;  ///< latent vector [b L, rank] that keys and values are projected from
+  at::Tensor key;     ///< rotary part of the keys [b, L, 1, rope], which all heads share
 };
 
 at::Tensor queries_of(const ModelConfig& config, const LatentAttentionParameters& parameters,
@@ -52,12 +53,12 @@ Latents project(const ModelConfig& config, const LatentAttentionParameters& para
           ops::apply_rotary(key, rotary)};
 }
 
-/// Zeros behind the entries of x [..., d], up to `width`.
+/// x [..., d] with its last dimension extended to `width` by zeros.
 at::Tensor padded(const at::Tensor& x, std::int64_t width) {
   return x.size(-1) == width ? x : at::constant_pad_nd(x, {0, width - x.size(-1)});
 }
 
-/// The block's result [b L, hidden] from what the heads made: mixed [b L, heads x value].
+/// Output of the block [b L, hidden] for `mixed` [b L, heads x value], the attention's result.
 at::Tensor output(const LatentAttentionParameters& parameters, const at::Tensor& mixed,
                   ops::Purpose purpose) {
   return biased(ops::linear(mixed, parameters.o_proj, purpose), parameters.o_bias, mixed);
@@ -120,7 +121,8 @@ at::Tensor cached_latent_attention_block(const ModelConfig& config,
   const Latents tokens = project(config, parameters, rotary, x.unsqueeze(0));
   const at::Tensor expand =
       merged(parameters.kv_b_proj).view({heads, latent.nope_dim + latent.value_dim, rank});
-  // [T, heads, rank]: a query times the keys of its head is this times the short vector.
+  // Query taken to the latent space, [T, heads, rank]: query times key of a head is this times the latent
+  // vector.
   const at::Tensor absorbed =
       at::matmul(tokens.nope[0].transpose(0, 1), expand.narrow(1, 0, latent.nope_dim)).transpose(0, 1);
   const at::Tensor queries = at::cat({absorbed, tokens.rope[0]}, 2);

@@ -1,4 +1,4 @@
-// Causal self-attention of DeepSeek-V2, V3 and their relatives: multi-head latent attention.
+// Multi-head latent attention (causal) of DeepSeek-V2, V3 and related models.
 #pragma once
 
 #include "decoder/parameter_views.hpp"
@@ -15,7 +15,7 @@ namespace sluice {
 
 /// Weights of one layer's latent attention; shapes as in the manifest.
 struct LatentAttentionParameters {
-  /// Query projection where queries have no rank; then the only one of these three.
+  /// Query projection of a model without a query rank, used in place of the two below.
   ops::Weight q_proj{};
   ops::Weight q_a_proj{}, q_b_proj{};  ///< [query rank, hidden], [heads x (nope + rope), query rank]
   ops::Parameter q_a_norm{};           ///< [query rank]
@@ -23,22 +23,22 @@ struct LatentAttentionParameters {
   ops::Parameter kv_a_norm{};          ///< [rank]
   ops::Weight kv_b_proj{};             ///< [heads x (nope + value), rank]
   ops::Weight o_proj{};                ///< [hidden, heads x value]
-  ops::Parameter q_a_bias{}, kv_a_bias{}, o_bias{};  ///< undefined for none
+  ops::Parameter q_a_bias{}, kv_a_bias{}, o_bias{};  ///< biases of these projections; undefined for none
 };
 
 /// The weights of a layer with latent attention.
 [[nodiscard]] LatentAttentionParameters latent_attention_parameters(const ModelConfig& config,
                                                                     const LayerViews& layer);
 
-/// attention_block() with latent attention: keys and values of every head are made.
+/// attention_block() with latent attention: projects keys and values of every head.
 [[nodiscard]] at::Tensor latent_attention_block(const ModelConfig& config,
                                                 const LatentAttentionParameters& parameters,
                                                 const ops::RotaryTable& rotary, const at::Tensor& x,
                                                 const ops::Documents& documents, ops::AttentionRecord& record,
                                                 ops::Purpose purpose = ops::Purpose::kOutput);
 
-/// cached_attention_block() over the short vectors that `cache` holds of each token: queries are taken to
-/// their space, where all heads attend to the same rows, so that no keys or values are ever made (the
+/// cached_attention_block() over the latent vectors that `cache` holds of each token. Queries are taken to
+/// the latent space, where all heads attend to the same rows, so that no keys or values are projected (the
 /// absorbed form of DeepSeek-V2's section 2.1).
 [[nodiscard]] at::Tensor cached_latent_attention_block(const ModelConfig& config,
                                                        const LatentAttentionParameters& parameters,

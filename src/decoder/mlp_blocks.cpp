@@ -18,7 +18,7 @@ DenseMlpParameters swiglu_parameters(const LayerViews& layer, const blocks::Swig
   return {layer.weight(names.gate_proj), layer.weight(names.up_proj), layer.weight(names.down_proj)};
 }
 
-/// Completion of the trained unit's experts.
+/// The completion that is called for the trained unit's experts.
 const ops::ExpertCompletion* expert_completion(const LayerViews& layer) {
   const auto* of_down = layer.expert_completion(blocks::experts::kDownProj);
   return of_down != nullptr ? of_down : layer.expert_completion(blocks::experts::kGateUpProj);
@@ -102,7 +102,7 @@ at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
   }
   ops::Experts experts(x, parameters.experts, routing, exchange, d_out);
   if (!parameters.shared) return experts.output();
-  const at::Tensor shared = shared_expert(*parameters.shared, x);  // while the tokens travel
+  const at::Tensor shared = shared_expert(*parameters.shared, x);  // computed while the tokens travel
   return experts.output() + shared;
 }
 

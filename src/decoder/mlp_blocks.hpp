@@ -15,7 +15,7 @@ struct DenseMlpParameters {
   ops::Weight down_proj;           ///< [hidden, intermediate]
 };
 
-/// An expert that every token passes, weighed by the sigmoid of its gate if it has one.
+/// An expert that every token passes through, weighted by the sigmoid of its gate if it has one.
 struct SharedExpertParameters {
   DenseMlpParameters mlp;
   std::optional<ops::Weight> gate{};  ///< [1, hidden]
@@ -23,8 +23,9 @@ struct SharedExpertParameters {
 
 struct MoeParameters {
   ops::Weight router;          ///< [experts, hidden]
-  ops::Parameter router_bias;  ///< [experts], undefined for none
-  at::Tensor correction_bias;  ///< [experts] or [1, experts] float32, of the choice alone; undefined for none
+  ops::Parameter router_bias;  ///< bias of the router [experts]; undefined for none
+  /// [experts] or [1, experts] float32, added to the scores for the choice alone; undefined for none
+  at::Tensor correction_bias;
   ops::ExpertParameters experts;  ///< experts that this rank holds
   std::optional<SharedExpertParameters> shared{};
 };
@@ -34,33 +35,33 @@ struct MoeParameters {
 /// The weights of a layer with experts.
 [[nodiscard]] MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer);
 
-/// Sums of one or more routings: what the router's own losses are made of. Undefined where nobody wants them.
+/// Sums over one or more routings, for the router's own losses; undefined tensors where they are not needed.
 struct RoutingSums {
   at::Tensor expert_tokens;     ///< [experts] int64: tokens (times k) that chose each expert
   at::Tensor probability_sums;  ///< [experts] float64: sum over tokens of the router's probabilities
-  /// [] float64: sum over tokens of log(sum(exp(logits)))^2; 0 without a z-loss.
+  /// Sum over tokens of log(sum(exp(logits)))^2, [] float64; 0 without a z-loss.
   at::Tensor squared_log_sums;
 };
 
 /// Record that a layer's router keeps from the forward pass of one micro-batch until its backward.
 struct RoutingRecord {
-  /// [tokens] bool: those that count in RoutingSums and in the router's losses, set before the first pass;
-  /// undefined: all.
+  /// [tokens] bool: tokens that count in RoutingSums and in the router's losses, set before the first pass;
+  /// undefined: all tokens count.
   at::Tensor counted;
-  float z_scale = 0;  ///< RouterLossGrad::z_scale, set before the first pass
-  at::Tensor
-      chosen;  ///< [tokens, k] int64; undefined before the first pass. A recompute repeats this choice.
+  float z_scale = 0;  ///< RouterLossGrad::z_scale of the step, set before the first pass
+  /// [tokens, k] int64: experts of each token, which a recompute repeats; undefined before the first pass
+  at::Tensor chosen;
 };
 
-/// x [T, hidden] -> [T, hidden]; zeros if for the graph alone.
+/// SwiGLU MLP of x [T, hidden], with a result of the same shape; zeros in a pass for the graph alone.
 [[nodiscard]] at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x,
                                    ops::Purpose purpose = ops::Purpose::kOutput);
 
-/// Collective over the ranks of `exchange`, in the first pass and in backward (see ops::experts). x [T,
-/// hidden] -> [T, hidden]. Fills `record` on the first pass and repeats its choice on a later one; adds to
-/// `sums`, for tokens that count, on the first pass alone. A pass that is given the gradient of its output,
-/// `d_out` [T, hidden], is for its graph alone, as one of ops::Experts. `probability_grad` [experts] float32
-/// is read during backward (see ops::route); may be undefined.
+/// Collective over the ranks of `exchange`, in the first pass and in backward (see ops::experts). Mixture of
+/// experts of x [T, hidden], with a result of the same shape. Fills `record` on the first pass and repeats
+/// its choice on a later one; adds to `sums`, for tokens that count, on the first pass alone. With `d_out`
+/// [T, hidden], the gradient of its output, the pass is for its graph alone, as in ops::Experts.
+/// `probability_grad` [experts] float32 is read during backward (see ops::route); may be undefined.
 [[nodiscard]] at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
                                    const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
                                    const at::Tensor& probability_grad, ops::TokenExchange& exchange,

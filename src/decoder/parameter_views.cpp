@@ -25,7 +25,8 @@ void point_at(c10::Storage& storage, void* address) {
   storage.set_data_ptr_noswap(at::DataPtr(address, ops::compute_device()));
 }
 
-/// Shape of a tensor whose unit has `held` elements here: that of its experts, or all of it.
+/// Shape of a tensor of which this rank holds `held` elements of the unit: fused experts have as many experts
+/// as these, other tensors are whole.
 std::vector<std::int64_t> shape_of(const TensorInfo& tensor, const FlatLayout& unit, std::int64_t held) {
   std::vector<std::int64_t> shape = tensor.shape;
   if (unit.kind() == UnitKind::kExperts) shape[0] = held / unit.expert_begin(1);

@@ -1,5 +1,5 @@
-// Tensors over memory that comes and goes: every parameter of the model as a view of what this rank holds of
-// its unit's buffer, made once, pointing at whatever memory the unit is bound to at the moment.
+// Parameters of the model as tensors over memory that changes: each is a view, made once, of this rank's part
+// of its unit's buffer, and points at whatever memory the unit is bound to at the moment.
 #pragma once
 
 #include "decoder/stored/dense_room.hpp"
@@ -25,9 +25,9 @@
 
 namespace sluice {
 
-/// Binding a unit moves no bytes, but for a stored dense one, which becomes numbers then: all tensors of a
-/// unit share one storage, whose address is replaced. An unbound unit has a null address, so that a use
-/// outside its time fails at once.
+/// Views of all parameters. All tensors of a unit share one storage; binding the unit replaces its address
+/// and moves no bytes, except that a stored dense unit is dequantised. An unbound unit has a null address, so
+/// that a use outside its time fails at once.
 class ParameterViews {
  public:
   /// `manifest` and `plan` must outlive the views. All tensors have the element type `dtype`, gradients
@@ -44,35 +44,35 @@ class ParameterViews {
   /// none, must outlive all graphs.
   [[nodiscard]] ops::Weight weight(std::string_view name, const ops::Dropout* dropout) const;
 
-  /// A persistent buffer, float32; undefined if the model has none of that name.
+  /// View of a persistent buffer, float32; undefined if the model has no buffer of this name.
   [[nodiscard]] at::Tensor buffer(std::string_view name) const;
 
   /// Points all persistent buffers at `buffers` (UnitLayouts::buffers), which stay the caller's.
   void bind_buffers(float* buffers);
-  /// Points a unit's values at `values` (what the rank holds, in the dtype; of a stored unit codes and
-  /// scales), which stays the caller's.
+  /// Points a unit's values at `values`, which stay the caller's: the elements that the rank holds, in the
+  /// views' dtype, or the codes and scales of a stored unit.
   void bind(int unit, std::byte* values);
-  /// Points a unit's gradients at `gradients` (as many float32).
+  /// Points a unit's gradients at `gradients`: float32, as many as the rank holds elements.
   void bind_gradients(int unit, float* gradients);
-  /// Called in a backward pass with experts in turn once an expert's gradients are complete, before the next
-  /// one's take their place. `expert` is counted among those that the rank holds.
+  /// Function that is called in a backward pass with experts in turn once an expert's gradients are complete,
+  /// before the next expert's take their place. `expert` is counted among those that the rank holds.
   using ExpertConsumer = std::function<void(int unit, std::int64_t expert)>;
   void take_experts_in_turn(ExpertConsumer consumer) { consumer_ = std::move(consumer); }
   /// Completion that operations call for the trained unit of a tensor of experts, or of its adapter; null
-  /// unless they take turns.
+  /// unless experts take turns.
   [[nodiscard]] const ops::ExpertCompletion* expert_completion(std::string_view name) const;
   void unbind(int unit);
   void unbind_gradients(int unit);
 
-  /// Whether a unit's gradients hold numbers of this step: they do, if nobody says otherwise. If not, the
-  /// first that come to a tensor, or to an expert, replace what is there.
+  /// Says whether a unit's gradients hold numbers of this step already, which is assumed unless this is
+  /// called. If not, the first gradient of a tensor, or of an expert, replaces what is there.
   void set_written(int unit, ops::Written written);
-  /// Zeros in a unit's bound gradients, where nothing has come since.
+  /// Fills a unit's bound gradients with zeros where no gradient was added since.
   void clear_unwritten(int unit);
 
  private:
   [[nodiscard]] const TensorHome& home_of(std::string_view name) const;
-  /// Calls `visit` with the views of each of a unit's tensors.
+  /// Calls `visit` with the views of each tensor of a unit.
   template <class Visit>
   void for_each_view(int unit, Visit visit) const {
     for (const Placement& placement : layouts_.units[static_cast<std::size_t>(unit)].placements())
@@ -81,22 +81,23 @@ class ParameterViews {
 
   const ParameterManifest& manifest_;
   const UnitLayouts& layouts_;
-  std::vector<c10::Storage> values_;              ///< one per unit
-  std::vector<c10::Storage> gradients_;           ///< one per unit
-  std::deque<ops::GradientInitialized> written_;  ///< one per stored tensor
+  std::vector<c10::Storage> values_;     ///< storages of the values, one per unit
+  std::vector<c10::Storage> gradients_;  ///< storages of the gradients, one per unit
+  /// whether gradients were written, one per tensor that is not tied to another
+  std::deque<ops::GradientInitialized> written_;
   ExpertConsumer consumer_;
   /// Completions by unit; empty unless experts take turns.
   std::map<int, ops::ExpertCompletion> completions_;
-  std::vector<ops::Parameter> views_;  ///< one per manifest tensor; empty for buffers
+  std::vector<ops::Parameter> views_;  ///< views of each manifest tensor; empty for buffers
   std::optional<ExpertRoom> room_;     ///< numbers of the experts of stored units
   std::optional<DenseRoom> dense_room_;
-  std::deque<StoredExperts> matrices_;  ///< one per tensor of stored experts
+  std::deque<StoredExperts> matrices_;  ///< matrices of experts, one per tensor of stored experts
   c10::Storage buffer_values_;
   std::map<std::string, at::Tensor, std::less<>> buffers_;  ///< persistent buffers by name
 };
 
 /// The views of one layer's tensors, by the names that its blocks give them (model/blocks/). `views` must
-/// outlive it.
+/// outlive this object.
 class LayerViews {
  public:
   LayerViews(const ParameterViews& views, int layer, const ops::Dropout* dropout = nullptr)

@@ -8,15 +8,16 @@
 namespace sluice {
 namespace {
 
-// The operations of transformers, one by one: another order would round in another way.
+// Repeats the operations of transformers one by one: another order would round differently.
 
-/// Positions per radian without any scaling: theta^(2i/dim).
+/// Positions per radian of each pair, without any scaling: theta^(2i/dim).
 at::Tensor periods(const RotaryConfig& rotary) {
   const at::Tensor exponents = at::arange(0, rotary.dim, 2, at::kLong).to(at::kFloat) / rotary.dim;
   return at::pow(rotary.theta, exponents);
 }
 
-/// Fast pairs stay as they are, slow ones turn `factor` times slower, the ones between do something between.
+/// YaRN: fast pairs keep their frequency, slow ones turn `factor` times slower, and between them the two are
+/// blended.
 at::Tensor yarn_frequencies(const RotaryConfig& rotary) {
   const at::Tensor line =
       (at::arange(rotary.dim / 2, at::kFloat) - rotary.blend_begin) / (rotary.blend_end - rotary.blend_begin);

@@ -1,4 +1,4 @@
-// How fast each pair of a head's entries turns from position to position.
+// Rotary frequencies: how far each pair of a head's entries turns per position.
 #pragma once
 
 #include "model/model_config.hpp"
@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// Radians per position: float32 [dim / 2]. transformers' `inv_freq`, to the last bit.
+/// Frequencies in radians per position, float32 [dim / 2]: transformers' `inv_freq`, bit for bit.
 [[nodiscard]] at::Tensor rotary_frequencies(const RotaryConfig& rotary);
 
 }  // namespace sluice

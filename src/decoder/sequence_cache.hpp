@@ -1,4 +1,4 @@
-// Cache of sequences that go on: keys and values of attention, states of linear attention.
+// Cache of sequences that are continued: keys and values of attention, states of linear attention.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -13,17 +13,17 @@
 
 namespace sluice {
 
-/// Consecutive tokens of a sequence, in a pass over the newest tokens of some: rows follow one another in the
-/// order of the parts. A sequence has one part of a pass at most.
+/// Consecutive new tokens of one sequence in a pass over the newest tokens of some sequences: rows of the
+/// pass follow one another in the order of the parts. A pass has at most one part of a sequence.
 struct SequencePart {
   std::int64_t slot = 0;    ///< slot of the sequence in the cache
-  std::int64_t begin = 0;   ///< the position of the first; all before it are in the cache
+  std::int64_t begin = 0;   ///< position of the first new token; all tokens before it are in the cache
   std::int64_t tokens = 0;  ///< new tokens of the sequence, at least 1
 
   [[nodiscard]] std::int64_t end() const { return begin + tokens; }
 };
 
-/// Cache of a layer with attention: [slots, positions, key heads, head_dim].
+/// Cache of a layer with attention: keys and values [slots, positions, key heads, head_dim].
 struct AttentionCache {
   at::Tensor keys, values;
 };
@@ -31,7 +31,8 @@ struct AttentionCache {
 /// Cache of a layer with latent attention.
 struct LatentCache {
   at::Tensor
-      /// [slots, positions, rank + rope]: what keys and values are made of, and the key that all heads share.
+      /// [slots, positions, rank + rope]: the latent vector of each token, and the rotary part of the key
+      /// that all heads share.
       rows;
 };
 
@@ -41,16 +42,16 @@ struct DeltaNetCache {
   at::Tensor state;   ///< [slots, value heads, key head size, value head size] float32
 };
 
-/// Allocated once, for `slots` sequences of at most `positions` tokens.
+/// Cache of all layers, allocated once, for `slots` sequences of at most `positions` tokens.
 class SequenceCache {
  public:
   SequenceCache(const ModelConfig& config, std::int64_t slots, std::int64_t positions, DType dtype);
 
-  /// A sequence begins anew in this slot.
+  /// Clears a slot, in which a new sequence begins.
   void clear(std::int64_t slot);
 
-  /// Whether the last tokens of a sequence can be taken back: keys and values lie side by side, states have
-  /// all tokens in one.
+  /// Whether the last tokens of a sequence can be dropped: keys and values can, as each token has its own; a
+  /// state cannot, as it merges all tokens.
   [[nodiscard]] bool can_be_shortened() const;
 
   [[nodiscard]] AttentionCache& attention(int layer) {
@@ -63,7 +64,7 @@ class SequenceCache {
     return std::get<DeltaNetCache>(layers_[static_cast<std::size_t>(layer)]);
   }
   [[nodiscard]] std::int64_t positions() const { return positions_; }
-  /// Bytes of the cache, as the plan's cache_bytes() has them.
+  /// Bytes of the cache, equal to the plan's cache_bytes().
   [[nodiscard]] std::int64_t bytes() const;
 
  private:
@@ -71,9 +72,9 @@ class SequenceCache {
   std::vector<std::variant<AttentionCache, LatentCache, DeltaNetCache>> layers_;
 };
 
-/// Consecutive parts that have as many tokens each, so that they can be computed as one batch.
+/// Consecutive parts with the same number of tokens, which are computed as one batch.
 struct SequenceBatch {
-  at::Tensor slots;         ///< [n] int64
+  at::Tensor slots;         ///< slots of the sequences, [n] int64
   std::int64_t tokens = 0;  ///< tokens of each sequence
 };
 [[nodiscard]] std::vector<SequenceBatch> batches_of(std::span<const SequencePart> parts);

@@ -1,4 +1,5 @@
-// A dense unit that memory holds as codes and scales, as numbers while a layer computes with it.
+// Room in which a dense unit that memory holds as codes and scales is dequantised while a layer computes with
+// it.
 #pragma once
 
 #include "device/memory.hpp"
@@ -8,14 +9,15 @@
 
 namespace sluice {
 
-/// Room for the numbers of one unit, which all layers use in turn.
+/// Memory for the dequantised numbers of one unit, which all layers use in turn.
 class DenseRoom {
  public:
-  /// For the largest stored unit that has no experts, in `dtype`. `layout` must outlive the room.
+  /// Allocates memory for the largest stored unit without experts, in `dtype`. `layout` must outlive the
+  /// room.
   DenseRoom(const StoredLayout& layout, DType dtype);
 
-  /// The unit's buffer as numbers, until another unit is asked for. `bytes` are all that the rank holds of
-  /// the unit.
+  /// The unit's buffer, dequantised; valid until another unit is asked for. `bytes`: all bytes that the rank
+  /// holds of the unit.
   [[nodiscard]] std::byte* numbers(int unit, const std::byte* bytes);
 
  private:

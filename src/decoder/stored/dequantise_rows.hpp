@@ -1,4 +1,4 @@
-// One matrix of a stored unit as numbers, its rows shared among threads. Private to src/decoder/stored.
+// Dequantises one matrix of a stored unit, its rows shared among threads. Private to src/decoder/stored.
 #pragma once
 
 #include "base/round.hpp"
@@ -10,11 +10,12 @@
 
 namespace sluice {
 
-/// Writes the block of a placement that begins at element `begin` of the unit's buffer to `out`. `bytes` are
-/// all that the rank holds of the unit.
+/// Dequantises the block of a placement that begins at element `begin` of the unit's buffer, to `out`.
+/// `bytes`: all bytes that the rank holds of the unit.
 inline void dequantise_rows(const StoredLayout& layout, int unit, const Placement& place, std::int64_t begin,
                             const std::byte* bytes, DType to, std::byte* out) {
-  constexpr std::int64_t kLeast = std::int64_t{16} * 1024;  // elements that are worth a thread
+  // the least elements for which another thread pays off
+  constexpr std::int64_t kLeast = std::int64_t{16} * 1024;
   const std::int64_t columns = place.row_elements;
   ops::share_work(place.block_elements / columns, divide_up(kLeast, columns),
                   [&](std::int64_t first, std::int64_t end) {
