@@ -22,7 +22,7 @@ std::vector<float> owned_elements(const ShardValues& values, int tensor) {
   return out;
 }
 
-/// Puts another rank's elements, as owned_elements() made them, where they belong in the tensor.
+/// Writes another rank's elements, as owned_elements() made them, to their places in the tensor.
 void place(const ShardPlan& plan, int tensor, int rank, const float* values, float* whole) {
   plan.owned_runs(tensor, rank, [&](const ShardPlan::OwnedRun& run) {
     std::copy_n(values, run.count, whole + run.tensor_begin);

@@ -1,4 +1,4 @@
-// Writes the numbers of a run under the names of a fixture's reference.h5, so that they can be compared
+// Writes the numbers of a run under the names of a fixture's reference.h5, so that both can be compared
 // tensor by tensor.
 #pragma once
 
@@ -20,15 +20,15 @@ class DebugDump {
   /// Rank 0 creates `file` (Error(kIo) if it exists). References must outlive the dump.
   DebugDump(Communicator& comm, const ParameterManifest& manifest, const std::filesystem::path& file);
 
-  /// Rank 0 writes; does nothing elsewhere.
+  /// Writes a number on rank 0; does nothing on other ranks.
   void write_scalar(const std::string& path, double value);
   void write_tensor(const std::string& path, const at::Tensor& tensor);
 
-  /// Collective over the communicator. Writes every stored tensor that there are values of in float32 as
-  /// `group`/NAME. Rank 0 holds one tensor at a time.
+  /// Collective over the communicator. Writes every stored tensor that `values` has as `group`/NAME, in
+  /// float32. Rank 0 holds one tensor at a time.
   void write_shards(const std::string& group, const ShardValues& values);
 
-  /// Everything so far has reached the kernel.
+  /// Hands everything written so far to the kernel.
   void flush();
 
  private:

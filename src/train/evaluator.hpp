@@ -1,4 +1,4 @@
-// The forward pass alone, over sharded weights: the cross-entropy of each token.
+// Evaluation: the forward pass alone over sharded weights, for the cross-entropy of each token.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -14,13 +14,13 @@ namespace sluice {
 class Evaluator {
  public:
   /// All references must outlive the evaluator. `binder` may be a trainer's, between its steps. Allocates
-  /// nothing that lasts.
+  /// nothing that stays.
   Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& binder, std::int64_t sequence_length,
             std::int64_t micro_batch_sequences);
 
-  /// Collective over the communicator. Each rank has its share of a batch, possibly no sequence.
-  /// Cross-entropy in nats of every target of the share, [sequences x length]; 0 for a target that begins a
-  /// document or is padding. Error(kNumerics), on every rank alike, if one of any rank is not finite.
+  /// Collective over the communicator. Cross-entropy in nats of every target of this rank's share of a batch,
+  /// which may be empty: [sequences x length], 0 for a target that begins a document or is padding.
+  /// Error(kNumerics), on every rank alike, if a loss on any rank is not finite.
   [[nodiscard]] std::vector<double> losses(const Batch& share);
 
  private:

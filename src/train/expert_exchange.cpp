@@ -16,7 +16,7 @@ namespace {
 
 std::int64_t row_bytes(const at::Tensor& rows) { return rows.size(1) * rows.element_size(); }
 
-/// The rank of a group that has each of `experts`.
+/// Rank of the group that has each of `experts` experts.
 std::vector<std::uint32_t> ranks_of_experts(std::int64_t experts, int ranks) {
   std::vector<std::uint32_t> rank_of;
   for (int rank = 0; rank < ranks; ++rank)
@@ -30,7 +30,7 @@ std::vector<std::uint32_t> ranks_of_experts(std::int64_t experts, int ranks) {
 at::Tensor ExpertExchange::Buffer::rows(std::int64_t rows, std::int64_t width, at::ScalarType dtype) {
   const std::int64_t bytes = rows * width * static_cast<std::int64_t>(c10::elementSize(dtype));
   if (!bytes_.defined() || bytes_.numel() < bytes) {
-    bytes_.reset();  // freed before the next buffer is allocated
+    bytes_.reset();  // the old buffer is freed before a larger one is allocated
     bytes_ = at::empty({bytes}, ops::compute_options(at::kByte));
   }
   return bytes_.narrow(0, 0, bytes).view(dtype).view({rows, width});
@@ -128,7 +128,8 @@ void ExpertExchange::begin_each(const ops::ExpertTokens& own, Start start) {
     works_.back().make_stream_wait_for_own_part(kComputeStream);
     return here;
   };
-  // In a stream the own part of one follows the others' parts of those before it: the largest comes last.
+  // On a stream a rank's own part of one tensor follows the others' parts of the tensors before it: the
+  // largest comes last.
   here_.experts = fill(own.experts, chosen_);
   here_.weights = fill(own.weights, weights_);
   here_.d_out = fill(own.d_out, d_out_);

@@ -19,20 +19,20 @@ namespace sluice {
 
 class ExpertExchange final : public ops::TokenExchange {
  public:
-  /// Whether a group all-gathers its tokens: as its size makes it the cheaper one, or always, or never.
+  /// Whether a group all-gathers its tokens: if that is cheaper for its size, always, or never.
   enum class Gathering : std::uint8_t { kBySize, kAlways, kNever };
 
-  /// `group` (null: every rank has all experts) and `timer` must outlive the exchange. `experts`: of a layer,
-  /// over the group.
+  /// `experts`: number of a layer's experts, over all ranks of `group`. `group` (null: every rank has all
+  /// experts) and `timer` must outlive the exchange.
   ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer,
                  Gathering gathering = Gathering::kBySize);
 
-  /// Collective over the group. The tokens of each micro-batch that this rank will take through every layer;
-  /// returns how many the rank with the most has. From here on each layer sees that many dispatches in
-  /// forward, and as many in backward, on every rank.
+  /// Collective over the group. Announces the number of tokens in each micro-batch that this rank will take
+  /// through every layer; returns the number of micro-batches of the rank with the most. Each layer then
+  /// dispatches that many times in forward, and as often in backward, on every rank.
   [[nodiscard]] std::size_t begin(const std::vector<std::int64_t>& tokens);
 
-  /// Whether tokens are exchanged at all.
+  /// Whether tokens are exchanged between ranks at all.
   [[nodiscard]] bool travels() const { return group_ != nullptr; }
   [[nodiscard]] std::int64_t first_expert() const override;
   void begin_dispatch(const ops::ExpertTokens& own) override;
@@ -44,13 +44,13 @@ class ExpertExchange final : public ops::TokenExchange {
                                                           const at::Tensor& d_weights) override;
 
  private:
-  /// Tokens that go to, or came from, each rank of the group; in rank order, without gaps.
+  /// Number of tokens sent to, or received from, each rank of the group, in rank order.
   using Counts = std::vector<std::int64_t>;
 
-  /// Memory that is kept from step to step, as each needs as much.
+  /// Memory that is kept from step to step, as every step needs about as much.
   class Buffer {
    public:
-    /// [rows, width], of what the buffer holds from here on.
+    /// View [rows, width] of the buffer, which grows if needed; the content is undefined.
     [[nodiscard]] at::Tensor rows(std::int64_t rows, std::int64_t width, at::ScalarType dtype);
 
    private:
@@ -59,7 +59,8 @@ class ExpertExchange final : public ops::TokenExchange {
 
   void begin_gather(const ops::ExpertTokens& own);
   void begin_route(const ops::ExpertTokens& own);
-  /// Begins to bring each tensor that a pass needs; `start`(own rows, where all of them go) begins to send.
+  /// Begins to exchange each tensor that a pass needs; `start`(own rows, rows of all ranks) begins one
+  /// exchange.
   template <class Start>
   void begin_each(const ops::ExpertTokens& own, Start start);
   void list_receivers(const at::Tensor& experts);
@@ -74,24 +75,24 @@ class ExpertExchange final : public ops::TokenExchange {
   bool gathers_;
   /// Rank in the group of each expert; empty if tokens are gathered.
   std::vector<std::uint32_t> rank_of_expert_;
-  std::vector<Counts> tokens_;  ///< [round][rank]
+  std::vector<Counts> tokens_;  ///< tokens of each rank in each round: [round][rank]
   std::size_t round_ = 0;
 
   // combine() runs when the received tokens are no longer needed: it sends from the buffer of the tokens and
   // receives into the buffer of their outputs' gradients.
   Buffer x_, d_out_, chosen_, weights_, sums_;
 
-  // State of a dispatch in flight.
+  // The members below are the state of a dispatch in flight.
   ops::ExpertTokens own_, here_;
   std::vector<at::Tensor> packed_;
   std::vector<Work> works_;
 
-  // From a dispatch to its combine().
+  // The members below last from a dispatch to its combine().
   Phase around_ = Phase::kOther;
   at::ScalarType dtype_ = at::kFloat;
   std::int64_t own_tokens_ = 0;
   Counts given_, received_;
-  std::vector<std::int32_t> given_tokens_;  ///< own tokens, by receiving rank; empty: all to each
+  std::vector<std::int32_t> given_tokens_;  ///< own tokens, by receiving rank; empty: each rank receives all
 };
 
 }  // namespace sluice

@@ -37,7 +37,7 @@ at::Tensor RecomputedLayers::forward(int layer, TrainedMicroBatch& micro_batch, 
   if (keeps_graph) kept.output = output;
   if (recompute_ == Recompute::kLayer) kept.mixed = mixed;
   if (recompute_ == Recompute::kAll) kept.record.attention = {};
-  if (layer < lowest_layer_) kept = {};  // no gradient comes down to it
+  if (layer < lowest_layer_) kept = {};  // the backward pass does not reach this layer
   return output.detach();
 }
 
@@ -66,7 +66,8 @@ at::Tensor RecomputedLayers::recompute_backward(int layer, const TrainedMicroBat
   const at::Tensor output =
       decoder_.mlp_sublayer(layer, mixed, kept.record.routing, losses.sums[index],
                             losses.probability_grad(decoder_.config(), layer), exchange_, micro_batch.d_x);
-  // While the tokens and their gradients travel; without them a half's graph at a time is enough.
+  // Overlaps with the exchange of tokens and their gradients; without an exchange one half's graph at a time
+  // is enough.
   const bool is_moe = decoder_.config().layers[index] == MlpKind::kMoe;
   if (!first_half.defined() && is_moe && exchange_.travels()) first_half = mix(ops::Purpose::kGraph);
   const at::Tensor d_mixed = ops::graph_gradient(output, mixed, micro_batch.d_x);

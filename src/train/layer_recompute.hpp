@@ -1,4 +1,5 @@
-// A layer's forward pass in training and its backward pass, which repeats what the forward pass has not kept.
+// A layer's forward pass in training and its backward pass, which recomputes what the forward pass has not
+// kept.
 #pragma once
 
 #include "config/choices.hpp"
@@ -11,49 +12,54 @@
 
 namespace sluice {
 
-/// What the forward pass of one layer keeps of one micro-batch.
+/// Activations of one micro-batch that the forward pass of one layer keeps.
 struct LayerActivations {
-  at::Tensor input;   ///< [b, L, hidden]
-  at::Tensor mixed;   ///< [b, L, hidden] between the layer's halves, with Recompute::kLayer; else undefined
-  at::Tensor output;  ///< [b, L, hidden] with its graph, with Recompute::kNone; else undefined
+  at::Tensor input;  ///< input of the layer [b, L, hidden]
+  /// hidden states between the layer's halves [b, L, hidden], with Recompute::kLayer; else undefined
+  at::Tensor mixed;
+  /// output of the layer [b, L, hidden] with its graph, with Recompute::kNone; else undefined
+  at::Tensor output;
   SavedForRecompute record;
 };
 
 /// A micro-batch on its way through a train step.
 struct TrainedMicroBatch : MicroBatch {
-  std::int64_t first_token = 0;  ///< number of its first token among those of the step over all ranks
+  /// number of the micro-batch's first token among the tokens of the step over all ranks
+  std::int64_t first_token = 0;
   std::vector<LayerActivations> layers{};
   at::Tensor hidden{};  ///< [b, L, hidden] hidden states that go into the head
-  at::Tensor d_x{};  ///< [b, L, hidden] gradient of the hidden states that the backward pass has come down to
+  /// [b, L, hidden] gradient of the hidden states at the layer that the backward pass has reached
+  at::Tensor d_x{};
 };
 
 /// The router's own losses in a step.
 struct RouterLosses {
-  std::vector<RoutingSums> sums;  ///< sums of each layer; undefined tensors in dense ones
+  std::vector<RoutingSums> sums;  ///< routing sums of each layer; undefined tensors in dense ones
   /// [MoE layers, experts] float32: gradient of the load-balancing loss for each token's probabilities;
-  /// undefined without that loss.
+  /// undefined without a load-balancing loss.
   at::Tensor probability_grads;
-  float z_scale = 0;  ///< ops::RouterLossGrad::z_scale
+  float z_scale = 0;  ///< ops::RouterLossGrad::z_scale of the step
 
-  /// A layer's part of probability_grads [experts]; undefined without the loss and for dense layers.
+  /// A layer's row [experts] of probability_grads; undefined without a load-balancing loss and for dense
+  /// layers.
   [[nodiscard]] at::Tensor probability_grad(const ModelConfig& model, int layer) const;
 };
 
-/// Whether a later backward pass goes over the same activations again.
+/// Whether a later backward pass needs the same activations again.
 enum class Activations : bool { kLetGo, kKeep };
 
 class RecomputedLayers {
  public:
-  /// All references must outlive this. Layers below `lowest_layer` have no backward pass.
+  /// All references must outlive this object. Layers below `lowest_layer` have no backward pass.
   RecomputedLayers(const Decoder& decoder, Recompute recompute, int lowest_layer, ExpertExchange& exchange);
 
-  /// Collective as moe_block(), where the layer has one. Returns the layer's output for `x`, both [b, L,
+  /// Collective as moe_block(), where the layer has experts. Returns the layer's output for `x`, both [b, L,
   /// hidden], without a graph.
   [[nodiscard]] at::Tensor forward(int layer, TrainedMicroBatch& micro_batch, RouterLosses& losses,
                                    const at::Tensor& x) const;
 
-  /// Collective as moe_block(), where the layer has one. Takes `micro_batch.d_x` from the layer's output to
-  /// its input, and adds to the gradients of the layer's parameters.
+  /// Collective as moe_block(), where the layer has experts. Replaces `micro_batch.d_x`, the gradient of the
+  /// layer's output, by the gradient of its input, and adds to the gradients of the layer's parameters.
   void backward(int layer, TrainedMicroBatch& micro_batch, RouterLosses& losses,
                 Activations activations) const;
 

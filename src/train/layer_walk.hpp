@@ -12,32 +12,32 @@
 
 namespace sluice {
 
-/// What a layer makes of the hidden states `x` of one micro-batch, of the same shape. Called while the
+/// Output of a layer for the hidden states `x` of one micro-batch, of the same shape. Called while the
 /// layer's units are bound.
 using LayerFunction = std::function<at::Tensor(int layer, std::size_t micro_batch, const at::Tensor& x)>;
 
-/// One walk of a rank's micro-batches through the model. Layers come first, micro-batches second: a stage's
-/// units are gathered once, and every micro-batch goes through them. A rank with fewer micro-batches than
-/// others takes part in what their tokens need of its experts.
+/// One forward pass of a rank's micro-batches through the model. Layers come first, micro-batches second: a
+/// stage's units are gathered once, and every micro-batch goes through them. A rank with fewer micro-batches
+/// than others still serves the tokens of other ranks with its experts.
 class LayerWalk {
  public:
-  /// Collective over the binder's communicator. `ids` (int64, of any shape) are the tokens of each
-  /// micro-batch; none for a rank that only takes part. `binder` and `decoder` must outlive the walk.
+  /// Collective over the binder's communicator. `ids`: token ids of each micro-batch, int64, of any shape;
+  /// empty for a rank that only serves others. `binder` and `decoder` must outlive the walk.
   LayerWalk(StageBinder& binder, const Decoder& decoder, std::vector<at::Tensor> ids);
 
-  /// Collective over the binder's communicator. Embedding and layers: returns the hidden states [ids...,
-  /// hidden] of each micro-batch, as they go into the head.
+  /// Collective over the binder's communicator. Runs embedding and layers: returns the hidden states [ids...,
+  /// hidden] of each micro-batch, which the head takes.
   [[nodiscard]] std::vector<at::Tensor> forward(const LayerFunction& compute);
 
-  /// Collective over the binder's communicator. The head's units, bound as long as the result lives. `next`,
-  /// if it is not null, is the stage that a backward pass binds after it.
+  /// Collective over the binder's communicator. Gathers the head's units, which stay bound as long as the
+  /// result lives. `next`, if not null, is the stage that a backward pass binds after the head.
   [[nodiscard]] StageBinder::GatheredStage head(const Stage* next = nullptr) const;
 
-  /// Collective over the binder's communicator, in a layer's backward pass behind that of the last
-  /// micro-batch of this rank: serves the tokens of ranks that have more micro-batches.
+  /// Collective over the binder's communicator, in a layer's backward pass behind the last micro-batch of
+  /// this rank: serves the tokens of ranks that have more micro-batches.
   void serve_backward(int layer) const;
 
-  /// The rows of the embedding that travelled; nothing if all of the table did.
+  /// The exchange of the embedding's rows, if rows were exchanged; nothing if the table was gathered.
   [[nodiscard]] const std::optional<RowExchange>& embedding_rows() const { return embedding_rows_; }
 
  private:
@@ -46,7 +46,7 @@ class LayerWalk {
   StageBinder& binder_;
   const Decoder& decoder_;
   std::vector<at::Tensor> ids_;
-  std::size_t rounds_;  ///< micro-batches of the rank that has most of them
+  std::size_t rounds_;  ///< number of micro-batches on the rank that has the most
   std::optional<RowExchange> embedding_rows_;
 };
 

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// How much of the way from the end of the warm-up, 0, to the last step, 1, is behind `step`. An only step is
-/// the former.
+/// Share of the way from the end of the warm-up to the last step that lies behind `step`, 0 to 1; 0 if there
+/// is one step alone.
 double LearningRateSchedule::fall(std::int64_t step) const {
   if (steps == 1) return 0;
   const std::int64_t way = steps - 1 - shape.warmup_steps;

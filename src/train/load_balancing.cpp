@@ -10,10 +10,10 @@
 namespace sluice {
 namespace {
 
-/// Use of the experts of one layer, or of all together: both numbers are per token and layer.
+/// How the experts of one layer, or of all layers together, are used, per token and layer.
 struct Use {
-  std::vector<double> choices;        ///< [experts] how often a token chooses the expert
-  std::vector<double> probabilities;  ///< [experts] the mean over tokens
+  std::vector<double> choices;        ///< how often a token chooses each expert, [experts]
+  std::vector<double> probabilities;  ///< mean probability of each expert over tokens, [experts]
 };
 
 /// Use of the experts of layers [first, first + count).
@@ -33,7 +33,7 @@ Use use_of(const RoutingTotals& totals, std::int64_t tokens, std::int64_t first,
   return use;
 }
 
-/// The sets of layers whose experts are balanced together: one of all, or one of each.
+/// Uses of the sets of layers that are balanced together: one set of all layers, or one set per layer.
 std::vector<Use> uses_of(const RoutingTotals& totals, std::int64_t tokens, BalancingScope scope) {
   if (totals.layers == 0) return {};
   if (scope == BalancingScope::kModel) return {use_of(totals, tokens, 0, totals.layers)};
@@ -84,7 +84,8 @@ float z_scale(double coefficient, std::int64_t layers, std::int64_t tokens) {
 void fill_probability_gradient(const RoutingTotals& totals, std::int64_t tokens, double coefficient,
                                BalancingScope scope, const at::Tensor& out) {
   const std::vector<Use> uses = uses_of(totals, tokens, scope);
-  // A layer's mean probability is divided by its tokens, and so is one of all layers by as many times more.
+  // A layer's mean probability is divided by its tokens, and the mean over all layers by `layers` times as
+  // many.
   const double scale =
       coefficient * static_cast<double>(totals.experts()) / static_cast<double>(totals.layers * tokens);
   std::vector<float> values;

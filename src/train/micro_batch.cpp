@@ -11,8 +11,8 @@
 namespace sluice {
 namespace {
 
-/// Rows [first, first + count) of the batch's `values` [sequences, length + 1], without a copy where they are
-/// computed with in main memory.
+/// Rows [first, first + count) of the batch's `values` [sequences, length + 1]; no copy is made where
+/// computation takes place in main memory.
 template <class T>
 at::Tensor rows_of(const Batch& batch, const std::vector<T>& values, std::int64_t first, std::int64_t count) {
   using Element = std::conditional_t<std::is_enum_v<T>, std::uint8_t, T>;
@@ -39,7 +39,7 @@ std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences) 
     if (batch.separates_documents) {
       const at::Tensor inputs = marks.narrow(1, 0, batch.length);
       const at::Tensor padding = inputs.eq(mark_of(TokenMark::kPadding));
-      // Every token of padding is a document of its own.
+      // Each token of padding is a document of its own.
       added.documents =
           ops::documents_from(inputs.eq(mark_of(TokenMark::kBegins)).logical_or_(padding).to(at::kByte));
       if (batch.global_padding > 0) added.counted = padding.logical_not().flatten();

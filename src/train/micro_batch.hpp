@@ -1,4 +1,4 @@
-// The part of a batch that a rank computes at once.
+// Micro-batch: the sequences of a batch that a rank computes at once.
 #pragma once
 
 #include "data/batch.hpp"
@@ -12,13 +12,13 @@
 namespace sluice {
 
 struct MicroBatch {
-  at::Tensor inputs;   ///< [b, L] int64
-  at::Tensor targets;  ///< [b, L] int64, ops::kNoTarget where the next token begins a document
+  at::Tensor inputs;   ///< input tokens, [b, L] int64
+  at::Tensor targets;  ///< target tokens, [b, L] int64; ops::kNoTarget where the next token begins a document
   ops::Documents documents{};
-  at::Tensor counted{};  ///< [b x L] bool: tokens that are no padding; undefined if all are
+  at::Tensor counted{};  ///< tokens that are not padding, [b x L] bool; undefined: none is padding
 };
 
-/// Token ids of each, [b, L].
+/// Token ids [b, L] of each micro-batch.
 template <class MicroBatches>
 [[nodiscard]] std::vector<at::Tensor> inputs_of(const MicroBatches& micro_batches) {
   std::vector<at::Tensor> inputs;
@@ -26,7 +26,7 @@ template <class MicroBatches>
   return inputs;
 }
 
-/// Cuts a batch into pieces of at most `sequences`; none for an empty batch.
+/// Cuts a batch into micro-batches of at most `sequences` sequences; an empty batch gives none.
 [[nodiscard]] std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences);
 
 }  // namespace sluice

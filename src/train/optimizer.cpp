@@ -40,7 +40,7 @@ Optimizer::Matrices Optimizer::matrices_in(const GradientPart& gradient) const {
   const std::vector<MatrixState>& all = layout_.matrices(gradient.unit);
   const auto first = std::ranges::lower_bound(all, gradient.elements.begin, {}, &MatrixState::unit_begin);
   const auto end = std::ranges::lower_bound(all, gradient.elements.end, {}, &MatrixState::unit_begin);
-  // Ranks that share the unit go through the same list, whoever owns which part of it.
+  // Ranks that share the unit walk through the same list, whichever rank owns a matrix.
   if (weights_.plan().sharers(gradient.unit) > 1) return all;
   return {first, end};
 }
@@ -83,7 +83,7 @@ void Optimizer::update(const GradientPart& gradient, std::span<const double> mat
 
 void Optimizer::update_moments(const GradientPart& gradient, Matrices matrices,
                                std::span<const double> scales) {
-  std::vector<ops::UpdateRun> large, small;  // small tensors keep float32
+  std::vector<ops::UpdateRun> large, small;  // small tensors keep float32 state
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     const MatrixState& matrix = matrices[i];
     if (matrix.owned.count() == 0) continue;
@@ -108,7 +108,7 @@ void Optimizer::update_moments(const GradientPart& gradient, Matrices matrices,
     ops::update_moments(*runs, {weights_.dtype(), gradient.dtype, master, state}, moment_step());
 }
 
-/// Constants of this step, for an optimizer with moments of each element.
+/// Constants of this step for an optimizer that keeps moments of each element.
 ops::MomentStep Optimizer::moment_step() const {
   const double beta1 = settings_.betas[0], beta2 = settings_.betas[1];
   if (settings_.kind == OptimizerKind::kLion)
@@ -123,7 +123,7 @@ ops::MomentStep Optimizer::moment_step() const {
                         .bias_correction2 = 1 - std::pow(beta2, t)};
 }
 
-/// The first owned element of a matrix.
+/// First byte of the gradients that this rank owns of a matrix.
 const std::byte* Optimizer::gradient_of(const GradientPart& gradient, const MatrixState& matrix) {
   return gradient.data + (matrix.unit_begin - gradient.elements.begin) * size_of(gradient.dtype);
 }

@@ -1,4 +1,4 @@
-// Updates of a rank's shards, unit by unit, in every mode of keeping state.
+// Optimizer: updates a rank's shards, unit by unit, in every format of its state.
 #pragma once
 
 #include "base/random.hpp"
@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// Summed gradients of consecutive elements of a unit's buffer, all of which this rank owns.
+/// Summed gradients of consecutive elements of a unit's buffer, all owned by this rank.
 struct GradientPart {
   int unit = -1;
   Range elements;
@@ -28,34 +28,35 @@ struct GradientPart {
 
 class Optimizer {
  public:
-  /// All references must outlive the optimizer. Takes the weights as they are now as master values. Allocates
-  /// the state of OptimizerLayout, and nothing that lasts after that; of paged weights some of it is paged
-  /// too.
+  /// Takes the present weights as master values. Allocates the state of OptimizerLayout, and nothing that
+  /// stays after that; with paged weights part of the state is paged too. All references must outlive the
+  /// optimizer.
   Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, ShardArena& weights,
             const OptimizerSettings& settings);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Calls `observer` with each unit before its weights and state are changed, part by part.
+  /// Sets `observer`, which is called with each unit before an update changes its weights and state, part by
+  /// part.
   void before_update(std::function<void(int unit)> observer) { before_update_ = std::move(observer); }
 
-  /// From here on updates are those of step `number`, from 1, at this learning rate. Steps count, whether or
-  /// not their update was made: a run that is resumed behind one that was left out is the same.
+  /// Begins step `number`, from 1, with learning rate `rate`. A step counts whether or not its update was
+  /// made, so that a run resumed after a skipped update is the same.
   void begin_step(std::int64_t number, double rate) {
     step_ = number;
     rate_ = rate;
   }
 
-  /// Sum of squares of each matrix in the part, of what this rank owns; in the order of the layout.
+  /// Sum of squares of this rank's gradients for each matrix in the part, in the order of the layout.
   [[nodiscard]] std::vector<double> matrix_squares(const GradientPart& gradient) const;
 
-  /// Updates the weights of the part from its gradients times `scale`, with ClipRule::kUnit each matrix's
-  /// clipped by its own norm, from `matrix_squares` as above (else not read). Collective over the ranks that
-  /// share the unit if there are several and the rule is kUnit or the state factored: then a part is all they
-  /// own of it.
+  /// Updates the weights of the part from its gradients times `scale`. With ClipRule::kUnit each matrix's
+  /// gradients are clipped by their own norm, from `matrix_squares` as matrix_squares() returns them (else
+  /// not read). Collective over the ranks that share the unit, if there are several and the rule is kUnit or
+  /// the state is factored; then a part is all that the rank owns of it.
   void update(const GradientPart& gradient, std::span<const double> matrix_squares, double scale);
 
-  /// Calls what before_update() was given: a unit is about to change.
+  /// Calls the observer of before_update(): the unit is about to change.
   void announce_update(int unit) const {
     if (before_update_) before_update_(unit);
   }
@@ -67,9 +68,9 @@ class Optimizer {
   [[nodiscard]] const OptimizerLayout& layout() const { return layout_; }
   [[nodiscard]] const std::byte* state() const { return state_.data(); }
   [[nodiscard]] std::byte* state() { return state_.data(); }
-  /// The last step that has begun; 0: none.
+  /// Number of the last step that has begun; 0: none.
   [[nodiscard]] std::int64_t steps() const { return step_; }
-  /// The best weights there are. Refers to this optimizer.
+  /// The weights at the highest precision that is kept. The result refers to this optimizer.
   [[nodiscard]] const ShardValues& master() const { return master_; }
 
  private:
@@ -111,11 +112,11 @@ class Optimizer {
   OptimizerLayout layout_;
   MemoryBlock state_;
   PagedState paged_state_;
-  std::vector<RandomStream> streams_;  ///< one per manifest tensor
+  std::vector<RandomStream> streams_;  ///< random streams, one per manifest tensor
   Master master_{*this};
   std::function<void(int unit)> before_update_;
   double rate_ = 0;
-  std::int64_t step_ = 0;  ///< 1 for the first
+  std::int64_t step_ = 0;  ///< number of the last step that has begun, from 1; 0: none
 };
 
 }  // namespace sluice

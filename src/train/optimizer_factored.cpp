@@ -1,4 +1,4 @@
-// Adafactor's steps over the matrices of a unit, of which several ranks may hold rows.
+// Adafactor: steps over the matrices of a unit, whose rows several ranks may share.
 #include "base/error.hpp"
 #include "ops/buffers/adafactor.hpp"
 #include "train/optimizer.hpp"
@@ -13,8 +13,8 @@ ops::UpdateFormats formats_of(const MatrixState& matrix, DType weights, DType gr
   return {.weights = weights, .gradient = gradient, .master = matrix.master, .state = matrix.state};
 }
 
-/// Sums over the ranks for a matrix, at a place in one array for all: squares of its weights, the sum of its
-/// row state, squares of its columns. A vector's columns are its elements, which nobody else needs.
+/// Sums over the ranks for one matrix, at its place in an array for all matrices: squares of its weights, the
+/// sum of its row state, squares of its columns. A vector has no column sums: its elements are not shared.
 struct MatrixSums {
   std::size_t begin = 0;
   [[nodiscard]] std::size_t weight_squares() const { return begin; }
@@ -46,7 +46,7 @@ ops::FactoredRun Optimizer::factored_run(const GradientPart& gradient, const Mat
 void Optimizer::update_factored(const GradientPart& gradient, Matrices matrices,
                                 std::span<const double> scales) {
   if (weights_.plan().sharers(gradient.unit) > 1) return update_factored_together(gradient, matrices, scales);
-  // One after the other, so that the sums of one matrix are all that is there at a time.
+  // Matrices go one after the other, so that memory holds the sums of one at a time.
   for (std::size_t i = 0; i < matrices.size(); ++i)
     update_factored_together(gradient, matrices.subspan(i, 1), scales.subspan(i, 1));
 }

@@ -1,4 +1,4 @@
-// Timer of the phases of a step.
+// Timer for the phases of a train step, in seconds.
 #pragma once
 
 #include "base/clock.hpp"
@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// Phases of a step; they add up to the step. Names are those of /train/phase_seconds.
+/// Phases of a step, whose times add up to the step. Names are those of /train/phase_seconds.
 enum class Phase : std::uint8_t {
   kGather,
   kForward,
@@ -18,7 +18,7 @@ enum class Phase : std::uint8_t {
   kBackward,
   kReduce,
   kOptimizer,
-  kDisk,  ///< waiting for shards that lie there
+  kDisk,  ///< waiting for shards that lie on a disk
   kOther
 };
 inline constexpr std::array<const char*, 10> kPhaseNames{"gather",    "forward",  "dispatch", "experts",
@@ -26,10 +26,10 @@ inline constexpr std::array<const char*, 10> kPhaseNames{"gather",    "forward",
                                                          "disk_wait", "other"};
 using PhaseSeconds = std::array<double, kPhaseNames.size()>;
 
-/// Counts time for one phase at a time; kOther when nothing else was entered.
+/// Counts time for one phase at a time; kOther where no phase was entered.
 class PhaseTimer {
  public:
-  /// Restores the phase before it when it goes out of scope.
+  /// Enters a phase for the lifetime of the object, then returns to the phase before.
   class Scope {
    public:
     Scope(PhaseTimer& timer, Phase phase) : timer_(timer), before_(timer.enter(phase)) {}
@@ -42,14 +42,14 @@ class PhaseTimer {
     Phase before_;
   };
 
-  /// Counts the time from now on for `phase`; returns the phase before.
+  /// Counts the time from now on for `phase`; returns the phase until now.
   Phase enter(Phase phase) {
     const Phase before = current_;
     change_to(phase);
     return before;
   }
 
-  /// Seconds of each phase since the last call, and starts anew.
+  /// Seconds of each phase since the last call; counting starts anew.
   [[nodiscard]] PhaseSeconds take();
 
  private:

@@ -12,7 +12,8 @@ namespace {
 void move_layer(std::span<const std::int64_t> tokens, float rate, std::span<float> biases) {
   const std::int64_t total = sum(tokens);
   for (std::size_t expert = 0; expert < biases.size(); ++expert) {
-    const std::int64_t load = tokens[expert] * std::ssize(biases);  // load in the same parts as the total
+    // the expert's load, in the same parts as the total
+    const std::int64_t load = tokens[expert] * std::ssize(biases);
     if (load != total) biases[expert] += load < total ? rate : -rate;
   }
 }

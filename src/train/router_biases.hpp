@@ -1,5 +1,5 @@
-// Equal loads of experts without a loss: correction biases of their choice that move against the loads (Wang
-// et al. 2024, "Auxiliary-loss-free load balancing").
+// Balancing the load of experts without a loss: moves the correction bias of each expert against its load
+// (Wang et al. 2024, "Auxiliary-loss-free load balancing").
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -10,9 +10,9 @@
 
 namespace sluice {
 
-/// Adds rate * sign(mean - tokens) to each expert's bias, unless its tensor is frozen. `expert_tokens` [MoE
-/// layers x experts] are those of the whole batch, the same on every rank, and so are the biases after it:
-/// the persistent buffers of `weights`, one a MoE layer.
+/// Adds rate * sign(mean - tokens) to each expert's bias, a persistent buffer per MoE layer in `weights`,
+/// unless its tensor is frozen. `expert_tokens` [MoE layers x experts] count the whole batch; they are the
+/// same on every rank, and so are the biases afterwards.
 void move_router_biases(const ShardArena& weights, const ParameterManifest& manifest,
                         std::span<const std::int64_t> expert_tokens, float rate);
 

@@ -18,18 +18,18 @@ namespace sluice {
 
 class StageBinder {
  public:
-  /// Collective over `comm`, which carries the memory that is computed in. All references must outlive the
-  /// binder. Allocates the gather slots. `experts` as in ParameterViews.
+  /// Collective over `comm`, which carries the memory that is computed in. Allocates the gather slots.
+  /// `experts` as in ParameterViews. All references must outlive the binder.
   StageBinder(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
               const ShardArena& weights, ExpertGradients experts = ExpertGradients::kTogether);
 
-  /// A stage's units, gathered and bound to the views for as long as this lives. Messages under way go on
-  /// while this thread computes with them.
+  /// A stage's units, gathered and bound to the views for the lifetime of the object. Messages in flight
+  /// progress while this thread computes with the units.
   class GatheredStage {
    public:
-    /// Collective over the binder's communicator. `next`, if it is not null, is the stage that will be bound
-    /// next, with the weights as they are now: its dense units are gathered meanwhile. `rows`, if it is not
-    /// null: of the embedding's stage these rows alone.
+    /// Collective over the binder's communicator. `next`, if not null, is the stage that will be bound next,
+    /// with unchanged weights: its dense units are gathered meanwhile. `rows`, if not null: only these rows
+    /// of the embedding are filled in.
     GatheredStage(StageBinder& binder, const Stage& stage, const Stage* next,
                   const RowExchange* rows = nullptr);
     ~GatheredStage();
@@ -43,15 +43,15 @@ class StageBinder {
     std::optional<StageAccess> shards_;
   };
 
-  /// What the stages from here on are bound for.
+  /// Begins a pass: says what the following stages are bound for.
   void begin_pass(ArenaPass pass) { sluice::begin_pass(weights_, pass); }
 
-  /// Collective over the binder's communicator. Ends the gathering of a next stage that will not be bound: a
-  /// step is given up, and its memory may go.
+  /// Collective over the binder's communicator. Completes the gathering of a next stage that will not be
+  /// bound because its step was given up; its memory may be freed afterwards.
   void drop_next() { gatherer_.drop_next(); }
 
-  /// Collective over the binder's communicator. The rows of the embedding that these ids (int64) need, if
-  /// they are to travel instead of the table.
+  /// Collective over the binder's communicator. The exchange of the embedding's rows for these token ids
+  /// (int64), if it is cheaper than gathering the table.
   [[nodiscard]] std::optional<RowExchange> embedding_rows(std::span<const at::Tensor> ids) const;
 
   [[nodiscard]] Communicator& comm() const { return comm_; }

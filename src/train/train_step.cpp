@@ -21,16 +21,16 @@
 
 namespace sluice {
 
-/// What lives for one step alone.
+/// State of the step that is being made.
 struct Trainer::StepState {
   std::int64_t number;  ///< number of the step, from 1
   const Batch& batch;
-  double largest_loss;  ///< largest loss whose update is made
+  double largest_loss;  ///< the largest loss with which the update is made
   std::vector<TrainedMicroBatch> micro_batches;
   LayerWalk walk;
   RouterLosses router;
   StepMetrics metrics;
-  Activations activations = Activations::kLetGo;  ///< during a backward pass: whether another one follows
+  Activations activations = Activations::kLetGo;  ///< whether another backward pass follows the present one
 
   [[nodiscard]] bool is_left_out() const { return metrics.left_out != LeftOut::kNo; }
 };
@@ -111,7 +111,7 @@ void Trainer::begin_backward(StepState& step, GradientUse use) {
   binder_.begin_pass(is_last ? ArenaPass::kUpdate : ArenaPass::kNorm);
 }
 
-/// Forward and backward of the head, and the loss. False if the step ends here, its update left out.
+/// Forward and backward of the head, and the loss. False if the step ends here, with its update skipped.
 bool Trainer::head(StepState& step) {
   const bool goes_on = lowest_layer_ < decoder_.config().layer_count();
   const StageBinder::GatheredStage bound = step.walk.head(goes_on ? &stages_.layers.back() : nullptr);
@@ -129,7 +129,7 @@ bool Trainer::head(StepState& step) {
   return false;
 }
 
-/// This rank's sum of the losses of tokens.
+/// Sum of this rank's token losses, in nats.
 double Trainer::head_losses(StepState& step) {
   const PhaseTimer::Scope phase(timer_, Phase::kBackward);
   double loss = 0;
@@ -185,7 +185,7 @@ void Trainer::embed_backward(StepState& step) {
   reducer_.reduce(stages_.embed);
 }
 
-/// Ends the reduction of gradients: their global norm is known, unless the update is left out.
+/// Completes the reduction of gradients, and sets their global norm unless the update is skipped.
 void Trainer::reduce_norm(StepState& step) {
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.finish();
@@ -197,7 +197,7 @@ void Trainer::reduce_norm(StepState& step) {
   if (!std::isfinite(step.metrics.grad_norm)) refuse_gradients(step);
 }
 
-/// Collective. The step ends before its backward pass.
+/// Collective over the communicator. Ends the step before its backward pass, because of its loss.
 void Trainer::refuse_loss(StepState& step) {
   StepMetrics& metrics = step.metrics;
   metrics.grad_norm = std::numeric_limits<double>::quiet_NaN();
@@ -206,7 +206,8 @@ void Trainer::refuse_loss(StepState& step) {
     metrics.finding = fmt::format("loss {:.5g} is above {:.5g}", metrics.loss, step.largest_loss);
     return;
   }
-  NonFinite own;  // some ranks may have weights on a disk, and others none
+  // finding of this rank; none where its weights lie on a disk, which may differ between ranks
+  NonFinite own;
   if (binder_.weights().paged() == nullptr) own = find_non_finite(binder_.weights(), manifest_);
   const std::string weight = first_of_ranks(comm_, own);
   const std::string first = weight.empty() ? first_broken_activation(comm_, step.micro_batches, lowest_layer_,
@@ -219,7 +220,8 @@ void Trainer::refuse_loss(StepState& step) {
     fail_numerics(step.number, metrics.finding);
 }
 
-/// Collective. The step ends without an update, or in the middle of it where gradients are released.
+/// Collective over the communicator. Ends the step because of its gradients: without an update, or amid the
+/// update where gradients are released.
 void Trainer::refuse_gradients(StepState& step) {
   StepMetrics& metrics = step.metrics;
   const std::string first = first_of_ranks(comm_, sink_->non_finite());
@@ -229,7 +231,7 @@ void Trainer::refuse_gradients(StepState& step) {
   if (options_.on_nonfinite == OnNonFinite::kStop) fail_numerics(step.number, metrics.finding);
 }
 
-/// Moves correction biases against the experts' loads, as part of the update.
+/// Moves correction biases against the loads of the experts, as part of the update.
 void Trainer::move_biases(const StepMetrics& metrics) {
   if (options_.train.router_bias_update_rate == 0) return;
   optimizer_.announce_update(static_cast<int>(store_.plan().layouts().units.size()));

@@ -49,7 +49,7 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
                 "state on a disk needs released gradients");
 }
 
-/// Clipping factor of torch.nn.utils.clip_grad_norm_.
+/// Factor by which gradients are clipped, as torch.nn.utils.clip_grad_norm_ has it.
 double Trainer::clip_factor(double grad_norm) const {
   if (!clips_globally(options_.optimizer)) return 1.0;
   return std::min(1.0, options_.optimizer.max_grad_norm / (grad_norm + 1e-6));

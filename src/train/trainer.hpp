@@ -1,4 +1,5 @@
-// Training over sharded weights: what lasts from step to step. The step itself is train_step.cpp.
+// Trainer: training over sharded weights, and what lasts from step to step. The step itself is in
+// train_step.cpp.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -23,49 +24,49 @@ namespace sluice {
 
 class Trainer {
  public:
-  /// All references but `options` must outlive the trainer; `weights` are trained in place. Allocates gather
-  /// slots, the gradient buffer, gradients and the optimizer's state, and nothing that lasts after that.
-  /// Paged weights need released gradients.
+  /// `weights` are trained in place. Allocates gather slots, the gradient buffer, gradients and the
+  /// optimizer's state, and nothing that stays after that. Paged weights need released gradients. All
+  /// references but `options` must outlive the trainer.
   Trainer(Communicator& comm, const ModelConfig& model, const ParameterManifest& manifest,
           ShardArena& weights, const TrainerOptions& options);
 
-  /// Collective over the communicator. One step on this rank's share of the batch, which may be empty;
-  /// `number` is 1 for the first. Exact clipping by the global norm takes a second backward pass where
+  /// Collective over the communicator. Makes one step on this rank's share of the batch, which may be empty;
+  /// `number` is 1 for the first step. Exact clipping by the global norm takes a second backward pass where
   /// gradients are released.
   ///
-  /// Leaves the update out, on every rank alike, if the loss is above `largest_loss`, or if loss or gradients
-  /// are not finite and the options say kSkip; with kStop, or if weights are not finite, that is
-  /// Error(kNumerics) with the step's number and the first such tensor. It is known before anything is
-  /// updated, except where gradients are released without a global norm: there each is looked at before its
-  /// own update, no rank updates what comes after the first one that is not finite, and what came before
-  /// stays updated.
+  /// Skips the update, on every rank alike, if the loss is above `largest_loss`, or if the loss or gradients
+  /// are not finite and the options say kSkip. With kStop, or if weights are not finite, throws
+  /// Error(kNumerics) with the step's number and the first such tensor. Nothing is updated before that is
+  /// known, except where gradients are released without a global norm: each gradient is then checked before
+  /// its own update, no rank updates what comes after the first that is not finite, and earlier updates
+  /// remain.
   ///
   /// A batch without a target has no loss, whose mean would be 0/0: nothing is computed, loss and norm are
   /// NaN, and weights and the optimizer's state stay as they are, without weight decay.
   StepMetrics step(std::int64_t number, const Batch& batch, double learning_rate,
                    double largest_loss = std::numeric_limits<double>::infinity());
 
-  /// From now on `observer` sees all gradients of a step, as GradientSink::observe() says.
+  /// Sets `observer`, which sees all gradients of a step, as GradientSink::observe() says.
   void observe_gradients(GradientConsumer observer) { sink_->observe(std::move(observer)); }
 
   /// Collective over the communicator. Error(kNumerics), on every rank alike, if the last update has made
-  /// weights that are not finite; after earlier ones the next step says so.
+  /// weights NaN or infinite; after earlier updates the next step finds it.
   void require_finite_weights();
 
   /// Collective over the communicator. Logits [L, vocabulary] float32 of the first sequence of rank 0's
-  /// batch, there; undefined on the other ranks.
+  /// batch, on rank 0; undefined on other ranks.
   [[nodiscard]] at::Tensor first_logits(const Batch& batch);
 
-  /// This rank's shards of the last step's gradients of the loss and the router's own losses, each times its
-  /// coefficient, before they were clipped. Error(kInternal) where gradients are released.
+  /// This rank's shards of the last step's gradients, before clipping: of the loss, and of the router's own
+  /// losses times their coefficients. Error(kInternal) where gradients are released.
   [[nodiscard]] const ShardArena& gradients() const { return store_.shards(); }
-  /// Binder for passes between steps.
+  /// The binder, for passes between steps.
   [[nodiscard]] StageBinder& binder() { return binder_; }
   [[nodiscard]] const Optimizer& optimizer() const { return optimizer_; }
   [[nodiscard]] Optimizer& optimizer() { return optimizer_; }
 
  private:
-  struct StepState;  // in train_step.cpp
+  struct StepState;  // defined in train_step.cpp
 
   [[nodiscard]] std::vector<TrainedMicroBatch> split(const Batch& batch) const;
   [[nodiscard]] StepMetrics step_without_target(const Batch& batch) const;
@@ -95,7 +96,7 @@ class Trainer {
   Optimizer optimizer_;
   std::unique_ptr<GradientSink> sink_;
   GradientReducer reducer_;
-  int lowest_layer_;  ///< the lowest layer that training changes; -1 for the embedding
+  int lowest_layer_;  ///< the lowest layer that training changes; -1: the embedding
   RecomputedLayers layers_;
   std::int64_t sent_bytes_;  ///< bytes that this rank had sent at the end of the last step
 };

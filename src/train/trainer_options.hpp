@@ -9,7 +9,8 @@ namespace sluice {
 
 struct TrainerOptions {
   std::int64_t sequence_length = 0;  ///< length of a sequence, tokens
-  TrainSettings train{};             ///< settings with the model's own train.aux_loss_coefficient, 0 or more
+  /// settings of the job, with aux_loss_coefficient filled in from the model, 0 or more
+  TrainSettings train{};
   OptimizerSettings optimizer{};
   double adapter_dropout = 0;      ///< dropout of the inputs of LoRA adapters
   std::uint64_t adapter_seed = 0;  ///< seed of that dropout
