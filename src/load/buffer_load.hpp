@@ -1,4 +1,4 @@
-// The persistent buffers of a checkpoint: few numbers, read by rank 0 and whole on every rank.
+// Load of a checkpoint's persistent buffers: few numbers, which rank 0 reads and every rank holds whole.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -10,9 +10,9 @@
 
 namespace sluice {
 
-/// Collective over `comm`. Fills the buffers of `weights` from the files of `index`, which rank 0 sees, in
-/// `directory`: float32 whatever they are stored in. Error(kBadData) for one that is not finite, as nothing
-/// can be chosen by it; errors as EntryReader.
+/// Collective over `comm`. Fills the persistent buffers of `weights`, float32 whatever the files store, from
+/// the files of `index` in `directory`, which rank 0 sees. Error(kBadData) for a buffer that is not finite,
+/// since a router cannot choose by it; errors as EntryReader.
 void load_buffers(Communicator& comm, const CheckpointIndex& index, const CheckpointMatch& match,
                   const std::filesystem::path& directory, const ShardArena& weights);
 

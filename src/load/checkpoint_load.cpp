@@ -26,7 +26,7 @@ PlannedLoad match_and_plan(CheckpointIndex index, const LoadRequest& request) {
   return make_plan({std::move(index), std::move(match)}, request);
 }
 
-/// Every rank has made the plan by itself; a difference would send bytes to the wrong place.
+/// Every rank has made the plan by itself; ranks with different plans would send bytes to the wrong place.
 void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
   const std::vector<std::string> digests = comm.all_gather_text(plan.digest().hex());
   for (int rank = 0; rank < comm.size(); ++rank)
@@ -34,12 +34,13 @@ void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
                   "rank {} made another load plan than rank 0", rank);
 }
 
-/// Collective. What is left to do of a plan that every rank has made.
+/// Collective over `comm`. Checks a plan that every rank has made: that its pieces cover this rank's arena,
+/// and that plans and files agree.
 void agree_on_load(Communicator& comm, const PlannedLoad& planned, const LoadRequest& request) {
   planned.plan.check_coverage(comm.rank());
   agree_on_plan(comm, planned.plan);
   agree_on_source(comm, planned.index, request.directory, planned.plan.readers().readers());
-  give_back_free_heap();  // headers of many tensors are megabytes of JSON
+  give_back_free_heap();  // frees the headers of the files, which are megabytes of JSON for many tensors
 }
 
 }  // namespace

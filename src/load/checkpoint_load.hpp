@@ -1,5 +1,5 @@
-// The way in as a whole, from a directory to arenas that hold what its files hold: examine, match, plan,
-// agree, run, verify.
+// The load of a checkpoint as a whole, from a directory into the arenas: examine, match, plan, agree, run,
+// verify.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -16,10 +16,10 @@
 
 namespace sluice {
 
-/// A load: its files, and the shards that they go to. The references must outlive it and the plans made from
-/// it.
+/// Request of a load: its files, and the shards that they go to. The references must outlive the request and
+/// the plans made from it.
 struct LoadRequest {
-  std::filesystem::path directory;  ///< Hugging Face directory
+  std::filesystem::path directory;  ///< Hugging Face directory of the checkpoint
   const KeyMap& keys;
   const ShardPlan& shards;
   LoadPlanOptions options;
@@ -34,29 +34,32 @@ struct PlannedLoad {
   LoadPlan plan;
 };
 
-/// A source of weights that needs no matching: which parts of which files are which ranges of tensors.
+/// A checkpoint that needs no matching: it says which parts of which files are which ranges of tensors.
 struct MatchedCheckpoint {
   CheckpointIndex index;
   CheckpointMatch match;
 };
 
-/// The plan of a load, in this process alone, from the headers of the files; proves that every rank gets all
-/// that it owns, once. Error(kBadData) or Error(kIo) as read_checkpoint_index(), match_checkpoint() and
-/// require_tied_copies().
+/// Plans a load in this process alone, from the headers of the files, and proves that every rank gets each
+/// element that it owns exactly once. Error(kBadData) or Error(kIo) as read_checkpoint_index(),
+/// match_checkpoint() and require_tied_copies().
 [[nodiscard]] PlannedLoad plan_load(const LoadRequest& request);
 
-/// Collective over `comm`. The same, from headers that rank 0 reads, the same on every rank: each proves what
-/// it gets itself. Error(kInternal) too if the plans differ, or if readers have different files.
+/// Collective over `comm`. Plans a load from headers that rank 0 reads; the plan is the same on every rank,
+/// and each rank proves what it gets itself. Errors as above, and Error(kInternal) if the plans differ or if
+/// readers have different files.
 [[nodiscard]] PlannedLoad plan_load(Communicator& comm, const LoadRequest& request);
 
-/// Plans the load of a source that is matched already. Collective; `source` is the same on every rank.
+/// Collective over `comm`. Plans the load of a checkpoint that is matched already; `source` is the same on
+/// every rank.
 [[nodiscard]] PlannedLoad plan_load(const LoadRequest& request, MatchedCheckpoint source);
 [[nodiscard]] PlannedLoad plan_load(Communicator& comm, const LoadRequest& request, MatchedCheckpoint source);
 
 struct CheckpointLoadOptions {
   LoadOptions load{};
-  std::optional<VerifyOptions> verify{};  ///< reads the files once more and compares; by the plan's readers
-  /// Called on every rank when all has arrived, before it is verified; may be empty.
+  /// whether and how the plan's readers read the files once more and compare them with the arenas
+  std::optional<VerifyOptions> verify{};
+  /// Called on every rank when all pieces have arrived, before they are verified; may be empty.
   std::function<void(const LoadReport&)> loaded{};
 };
 
@@ -65,8 +68,8 @@ struct CheckpointLoadReport {
   std::optional<VerifyReport> verify;
 };
 
-/// Collective over `comm`. Fills `weights`, persistent buffers included, as `planned` says, and verifies it
-/// if that is asked for; null with a plan that discards. Errors and memory as load_shards() and
+/// Collective over `comm`. Fills `weights`, persistent buffers included, as `planned` says, and verifies them
+/// if requested; `weights` is null for a plan that discards. Errors and memory as load_shards() and
 /// verify_shards().
 CheckpointLoadReport load_checkpoint(Communicator& comm, const PlannedLoad& planned,
                                      const std::filesystem::path& directory, ShardArena* weights,

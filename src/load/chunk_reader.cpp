@@ -83,7 +83,7 @@ Chunk ChunkReader::read(const Read& read, std::span<std::byte> slot) {
   return chunk;
 }
 
-/// Reads the blocks that the read touches.
+/// Reads whole blocks: those that the read touches.
 Chunk ChunkReader::read_direct(const InputFile& file, const Read& read, std::span<std::byte> slot) const {
   constexpr std::int64_t kBlock = InputFile::kBlockBytes;
   const std::int64_t lead = read.offset % kBlock;
@@ -94,7 +94,8 @@ Chunk ChunkReader::read_direct(const InputFile& file, const Read& read, std::spa
   return {slot.data() + lead, fetched - read.bytes, false};
 }
 
-/// Large own pieces are read into the arena, the bytes between them into the slot, at their offsets.
+/// Reads large pieces of this rank into the arena, and the bytes between them into the slot, at their
+/// offsets.
 Chunk ChunkReader::read_buffered(const InputFile& file, const Read& read, std::span<std::byte> slot) const {
   std::int64_t done = 0;
   const auto fill_slot = [&](std::int64_t end) {

@@ -1,4 +1,5 @@
-// Reads a plan's chunks and decides, file by file, how: past the page cache, through it, or out of it.
+// Reads a plan's chunks, and decides for each file whether reads go past the page cache, through it, or
+// through it and out again.
 #pragma once
 
 #include "config/choices.hpp"
@@ -18,32 +19,35 @@ namespace sluice {
 /// How one file is read.
 enum class FileAccess : std::uint8_t {
   kBuffered,
-  kDropBehind,  ///< reads go through the page cache, which forgets each chunk once it is read
-  kDirect,      ///< past the page cache
+  kDropBehind,  ///< reads go through the page cache, from which each chunk is dropped once it is read
+  kDirect,      ///< reads go past the page cache
 };
 
-/// A read that has been done.
+/// A chunk that has been read.
 struct Chunk {
-  const std::byte* data = nullptr;  ///< the read's first byte, in its slot
-  std::int64_t overhead_bytes = 0;  ///< read besides, because direct reads fetch whole blocks
-  bool own_placed = false;          ///< own pieces that need no staging were read into the arena instead
+  const std::byte* data = nullptr;  ///< first byte of the read, in its slot
+  /// bytes read besides the payload, because direct reads fetch whole blocks
+  std::int64_t overhead_bytes = 0;
+  /// whether this rank's pieces that need no staging were read into the arena
+  bool own_placed = false;
 };
 
 class ChunkReader {
  public:
-  /// The place of a piece that its reader owns and that needs no staging. Null: pieces stay in the slot.
+  /// Place in the arena of a piece that its reader owns and that needs no staging. Null: all pieces stay in
+  /// the slot.
   using OwnPlace = std::function<std::byte*(const Piece&)>;
 
   /// `plan` must outlive the reader.
   ChunkReader(const LoadPlan& plan, std::filesystem::path directory, CachePolicy policy, OwnPlace own_place)
       : plan_(plan), directory_(std::move(directory)), policy_(policy), own_place_(std::move(own_place)) {}
 
-  /// Does a read. `slot` begins on a page and has LoadPlan::chunk_room() bytes. Several threads may call this
-  /// at a time; each file is opened, and its access chosen and logged, at its first read. Error(kBadData) if
-  /// a file is not as long as it was when the plan was made.
+  /// Reads a chunk. `slot` begins on a page and has LoadPlan::chunk_room() bytes. Several threads may call
+  /// this at a time; each file is opened, and its access chosen and logged, at its first read.
+  /// Error(kBadData) if a file is not as long as it was when the plan was made.
   [[nodiscard]] Chunk read(const Read& read, std::span<std::byte> slot);
-  /// Fills the front of `room` with the scales of a read, in the order of its pieces: through the page cache,
-  /// and out of it again where its file is not kept there. Errors as read().
+  /// Reads the scales of a read into the front of `room`, in the order of the read's pieces: through the page
+  /// cache, and out of it again unless the file is kept there. Errors as read().
   void read_scales(const Read& read, std::span<std::byte> room);
 
  private:
@@ -59,7 +63,7 @@ class ChunkReader {
     bool forget;
   };
 
-  /// The file that was opened last of its kind, shared by the threads.
+  /// The file of one kind (weights, or scales) that was opened last, shared by the threads.
   struct Opened {
     int file = -1;
     std::shared_ptr<const OpenFile> opened;
@@ -74,7 +78,7 @@ class ChunkReader {
   std::filesystem::path directory_;
   CachePolicy policy_;
   OwnPlace own_place_;
-  std::mutex mutex_;  ///< guards what follows
+  std::mutex mutex_;  ///< guards the members below
   Opened chunks_;
   Opened scales_;
 };

@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-/// Joins pieces that follow each other on both sides.
+/// Joins pieces that follow each other both in the read and in the arena.
 class PieceMerger {
  public:
   PieceMerger(const ShardPlan& shards, const std::function<void(const Piece&)>& visit)
@@ -64,10 +64,10 @@ void add(Coverage& coverage, const Piece& piece) {
                {{row, row + piece.length()}, {column, column + piece.lines}});
 }
 
-/// Whether a rank is among those that are asked about: one, or all.
+/// Whether a rank is asked about: `asked` is one rank, or nothing for all.
 bool is_asked(std::optional<int> asked, int rank) { return !asked || *asked == rank; }
 
-/// The elements of the arenas of `asked` that belong to some tensor of a checkpoint.
+/// The elements of the arenas of `asked` that a checkpoint must fill.
 Coverage expected_of(const ShardPlan& shards, const std::vector<int>& left_in_files,
                      std::optional<int> asked) {
   Coverage expected;
@@ -179,7 +179,7 @@ std::span<const Read> LoadPlan::reads_by(int reader) const {
 
 std::int64_t LoadPlan::chunk_room(int rank) const {
   const std::int64_t largest = totals(rank).largest_read;
-  // A read that begins and ends inside blocks touches up to two more.
+  // A read that begins and ends inside blocks touches up to two blocks more than it fills.
   return largest == 0 ? 0 : round_up(largest, kBlockBytes) + 2 * kBlockBytes;
 }
 
@@ -193,8 +193,8 @@ std::int64_t LoadPlan::staging_bytes(int rank, int ring_slots) const {
          quantiser_bytes(shards_, options_, rank);
 }
 
-/// The pieces of all ranks of elements [begin, end) of an extent, the first of which lies at `position` of
-/// the read.
+/// Visits the pieces of all ranks of elements [begin, end) of an extent; the first element lies at `position`
+/// of the read.
 void LoadPlan::visit_pieces(const FileExtent& extent, Range elements, std::int64_t position,
                             const std::function<void(const Piece&)>& visit) const {
   const Encoding* encoding =
@@ -205,8 +205,8 @@ void LoadPlan::visit_pieces(const FileExtent& extent, Range elements, std::int64
   });
 }
 
-/// Calls visit(reader, elements) for each matrix and each reader of a part of it with the elements, counted
-/// in the extent, from the first to the last that the reader needs.
+/// Calls visit(reader, elements) for each matrix and each reader of a part of it. `elements` of the extent
+/// reach from the first to the last element that the reader needs.
 void LoadPlan::hulls_by_reader(const FileExtent& extent,
                                const std::function<void(int reader, Range elements)>& visit) const {
   const FileRange& range = extent.range;
@@ -233,7 +233,7 @@ void LoadPlan::for_each_piece(const Read& read, const std::function<void(const P
                        extent.elements_in(std::min(end, extent.end()) - extent.begin)};
     visit_pieces(extent, inside, from - read.offset, [&](const Piece& piece) {
       if (readers().reader_of(piece.rank) == read.reader)
-        merger.add(piece);  // hulls hold more than is needed
+        merger.add(piece);  // elements from first to last include some that the reader does not need
     });
   }
   merger.flush();
@@ -307,8 +307,8 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
                                          int ring_slots, bool with_scales) {
   const std::int64_t widest = size_of(DType::kFloat32);
   std::vector<std::int64_t> limits(static_cast<std::size_t>(shards.world()));
-  std::vector<std::int64_t> foreign = limits;  // that each rank reads for others
-  // Payload bytes for all ranks; a read may hold more than its reader needs.
+  std::vector<std::int64_t> foreign = limits;  // bytes that each rank may read for other ranks
+  // Payload bytes for all ranks; a read may hold more bytes than its reader needs.
   std::int64_t payload = 0;
   for (int rank = 0; rank < shards.world(); ++rank) {
     const auto reader = static_cast<std::size_t>(options.readers.reader_of(rank));

@@ -25,39 +25,40 @@
 
 namespace sluice {
 
-/// Bytes [offset, offset + bytes) of a file; never cuts an element, nor a group of 4-bit codes. `first` is
-/// the first tensor it holds a part of.
+/// Bytes [offset, offset + bytes) of a file that are read at once; a read never cuts an element, nor a group
+/// of 4-bit codes. `first` is the first tensor of which it holds a part.
 struct Read {
-  int reader = 0;  ///< rank that reads
+  int reader = 0;  ///< rank that does the read
   int file = 0;
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   int first = 0;
-  /// Bytes of the scales of its codes, which are read beside it, wherever they lie.
+  /// Bytes of the scales of the read's codes, which are read beside it, wherever they lie.
   std::int64_t scale_bytes = 0;
 };
 
-/// A move out of a read: elements of type `dtype` at `source` bytes into it. With an encoding these are
-/// codes, of the elements from `element` on of the tensor that it encodes.
+/// A move of elements of type `dtype`, which begin `source` bytes into a read, to one rank's arena. With an
+/// encoding it moves codes of the encoded tensor's elements from `element` on.
 struct Piece : Move {
   std::int64_t source = 0;
   DType dtype = DType::kFloat32;
-  const Encoding* encoding = nullptr;  ///< encoding in the plan's list
+  const Encoding* encoding = nullptr;  ///< encoding of the codes, in the plan's list; null for plain elements
   std::int64_t element = 0;
-  std::int64_t scale_source = 0;  ///< bytes into the scales of the read, which lie in the order of its pieces
+  /// byte among the read's scales, in the order of its pieces, at which the scales of this piece begin
+  std::int64_t scale_source = 0;
 
-  /// Whether its elements follow each other in the read.
+  /// Whether the piece's elements are consecutive in the read.
   [[nodiscard]] bool is_contiguous() const { return lines == 1 || line_stride == length(); }
 
   [[nodiscard]] std::int64_t bytes() const {
     return encoding == nullptr ? count * size_of(dtype) : encoding->code_bytes(count);
   }
-  /// Codes that no read may cut, in bytes.
+  /// Bytes of the smallest group of codes that no read may cut.
   [[nodiscard]] std::int64_t atom_bytes() const {
     return encoding == nullptr ? size_of(dtype) : encoding->code_bytes(encoding->atom_elements());
   }
   [[nodiscard]] Range elements() const { return {element, element + count}; }
-  /// Scales that it needs, of all that its encoding has.
+  /// Scales that the piece needs, among all scales of its encoding.
   [[nodiscard]] Range scales() const {
     return encoding == nullptr ? Range() : encoding->scales_of(elements());
   }
@@ -66,9 +67,10 @@ struct Piece : Move {
   }
 };
 
-/// The pieces of one read that one rank owns. Small pieces, and boxes of lines with others' elements between
-/// them, are packed into one message, in this order, and behind them the scales of all pieces, small ones
-/// first; each large piece then has a message of its own. Sender and receiver compute this independently.
+/// The pieces of one read that one rank owns. Small pieces, and boxes with other ranks' elements between
+/// their lines, are packed into one message, in this order, and behind them the scales of all pieces, those
+/// of small pieces first; each large piece has a message of its own. Sender and receiver derive this
+/// independently.
 struct Transfer {
   std::vector<Piece> small;
   std::vector<Piece> large;
@@ -79,41 +81,42 @@ struct Transfer {
 
 struct LoadPlanOptions {
   DType arena = DType::kBFloat16;
-  std::int64_t chunk_bytes = 8 * kMiB;  ///< reads have at most this many bytes; at least 4 KiB
+  std::int64_t chunk_bytes = 8 * kMiB;  ///< most bytes of a read; at least 4 KiB
   ReaderAssignment readers;
   bool on_device = false;  ///< arenas that host code cannot reach: all that a rank receives is staged
-  std::vector<int> left_in_files{};  ///< tensors of the manifest that no arena gets, ascending
-  /// Whether frozen routed experts in bfloat16 are stored too (encode_plain_experts()).
+  std::vector<int> left_in_files{};  ///< indices of manifest tensors that go to no arena, ascending
+  /// Whether frozen routed experts in bfloat16 are stored units too (encode_plain_experts()).
   bool stores_plain_experts = false;
-  /// Whether numbers arrive for stored tensors, which become their codes and scales; and whether files may
-  /// have such matrices transposed.
+  /// Whether files hold plain numbers for stored tensors, which are quantised to codes and scales; and
+  /// whether files may have these matrices transposed.
   bool quantises = false, has_transposed = false;
-  bool discard = false;  ///< received bytes are staged and dropped: measures the stream alone, without arenas
+  /// whether received bytes are dropped after staging, to measure the stream alone, without arenas
+  bool discard = false;
 };
 
 class LoadPlan {
  public:
-  /// Pieces of at least this many bytes are sent unpacked.
+  /// Pieces of at least this many bytes are sent unpacked, in a message of their own.
   static constexpr std::int64_t kLargePieceBytes = 64 * kKiB;
   [[nodiscard]] static bool is_large(const Piece& piece) {
     return piece.bytes() >= kLargePieceBytes && piece.is_contiguous();
   }
-  /// Reads end on multiples of this where they can, so that direct reads fetch no block twice.
+  /// Reads end on multiples of this many bytes where they can, so that direct reads fetch no block twice.
   static constexpr std::int64_t kBlockBytes = 4 * kKiB;
 
-  /// `shards` must outlive the plan; index and match need not.
+  /// `shards` must outlive the plan; the index and the match need not.
   LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, const ShardPlan& shards,
            const LoadPlanOptions& options);
 
   [[nodiscard]] const std::vector<CheckpointFile>& files() const { return files_; }
-  /// Reads, by reader, then in file order.
+  /// All reads, ordered by reader, then as in the files.
   [[nodiscard]] const std::vector<Read>& reads() const { return reads_; }
   [[nodiscard]] std::span<const Read> reads_by(int reader) const;
   [[nodiscard]] const ReaderAssignment& readers() const { return options_.readers; }
   [[nodiscard]] const ShardPlan& shards() const { return shards_; }
   [[nodiscard]] DType arena_dtype() const { return options_.arena; }
   [[nodiscard]] bool discards() const { return options_.discard; }
-  /// Whether a piece passes through its owner's staging buffer; otherwise it is received into the arena.
+  /// Whether a piece passes through its owner's staging memory; otherwise it is received into the arena.
   [[nodiscard]] bool is_staged(const Piece& piece) const {
     return options_.discard || options_.on_device || piece.encoding != nullptr ||
            piece.dtype != options_.arena || piece.is_box() || shards_.is_stored_at(piece.rank, piece.arena);
@@ -121,50 +124,52 @@ class LoadPlan {
 
   /// Calls `visit` with the pieces of a read, each as long as possible, in file order.
   void for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const;
-  /// Pieces of a read grouped by rank. `transfers` is overwritten and keeps its capacity.
+  /// Groups the pieces of a read by the rank that owns them. `transfers` is overwritten and keeps its
+  /// capacity.
   void transfers_of(const Read& read, std::vector<Transfer>& transfers) const;
 
   /// Error(kInternal) unless every element of every arena that belongs to a tensor is written exactly once,
-  /// and no other. Takes as long as making the plan, and 24 bytes for each piece while it looks, 56 for a
+  /// and no other element is. Takes as long as making the plan, and temporarily 24 bytes per piece, 56 per
   /// box.
   void check_coverage() const;
-  /// Checks that the pieces cover the arena of one rank; all ranks together prove it for all.
+  /// Checks that the pieces cover the arena of one rank; if every rank does so, all arenas are proved.
   void check_coverage(int rank) const;
 
-  /// Payload bytes, in the files' element types, scales included: in total, and as read, kept and sent by one
-  /// rank. Several readers that have rows of one transposed matrix each read what lies between theirs too.
+  /// Payload bytes, in the files' element types, scales included: read in total; and read, kept and sent by
+  /// one rank. Readers that share a transposed matrix also read the elements between their own, and count
+  /// them.
   [[nodiscard]] std::int64_t read_bytes() const { return read_bytes_; }
   [[nodiscard]] std::int64_t read_bytes(int rank) const { return totals(rank).read; }
   [[nodiscard]] std::int64_t payload_bytes(int rank) const { return totals(rank).payload; }
   [[nodiscard]] std::int64_t sent_bytes(int rank) const { return totals(rank).sent; }
-  /// Staging that one read takes: at its reader the read, rounded out to blocks, its scales, and what is
-  /// packed for others; elsewhere what is packed, has to be converted or goes on to a device.
+  /// Bytes of staging that one read takes. At its reader: the read, rounded out to blocks, its scales, and
+  /// what is packed for others. Elsewhere: what arrives packed, must be converted, or goes on to a device.
   [[nodiscard]] std::int64_t slot_bytes(int rank) const {
     return chunk_room(rank) + scale_room(rank) + totals(rank).packed;
   }
-  /// The part of a reader's slot that holds the read itself; whole blocks. 0 elsewhere.
+  /// Bytes of a reader's slot that hold the read itself, in whole blocks; 0 on other ranks.
   [[nodiscard]] std::int64_t chunk_room(int rank) const;
-  /// The part behind it that holds the scales of the read.
+  /// Bytes of a reader's slot, behind the chunk room, that hold the scales of the read.
   [[nodiscard]] std::int64_t scale_room(int rank) const { return totals(rank).largest_scales; }
-  /// Slots of a rank's ring: `ring_slots`, or one for each read that it takes part in if those are fewer.
+  /// Slots in a rank's ring: `ring_slots`, or the number of reads in which it takes part if that is less.
   [[nodiscard]] int slots(int rank, int ring_slots) const;
-  /// All that the load of a rank allocates besides its arena: its slots, in whole blocks, and rows that wait
-  /// to be quantised.
+  /// Bytes that the load of a rank allocates besides its arena: its slots, in whole blocks, and rows that
+  /// wait to be quantised.
   [[nodiscard]] std::int64_t staging_bytes(int rank, int ring_slots) const;
 
   /// Digest of everything that two ranks must have in common to load together.
   [[nodiscard]] Digest digest() const;
 
  private:
-  /// A range of a tensor in a file, whose bytes begin at `begin`. Elements or codes have `bits` each.
+  /// A range of a tensor in a file, whose bytes begin at byte `begin`. An element or code has `bits` bits.
   struct FileExtent {
     int file = 0;
     FileRange range;
     DType dtype = DType::kFloat32;
     std::int64_t begin = 0;
     std::int64_t bits = 0;
-    int encoding = -1;                 ///< index into encodings_; -1: none
-    std::int64_t encoded_element = 0;  ///< number of the first element among those that the encoding counts
+    int encoding = -1;                 ///< index of the encoding in encodings_; -1: plain elements
+    std::int64_t encoded_element = 0;  ///< number of the range's first element, as the encoding counts
     [[nodiscard]] std::int64_t bytes_of(std::int64_t elements) const { return elements * bits / 8; }
     [[nodiscard]] std::int64_t elements_in(std::int64_t bytes) const { return bytes * 8 / bits; }
     [[nodiscard]] std::int64_t end() const { return begin + bytes_of(range.count); }
@@ -175,7 +180,7 @@ class LoadPlan {
     std::int64_t sent = 0;
     std::int64_t largest_read = 0;
     std::int64_t largest_scales = 0;
-    std::int64_t packed = 0;  ///< most staging that one read takes besides the read itself
+    std::int64_t packed = 0;  ///< most bytes of staging for one read, the read itself not counted
   };
   void cut_reads();
   void add_up();
@@ -190,16 +195,16 @@ class LoadPlan {
   const ShardPlan& shards_;
   LoadPlanOptions options_;
   std::vector<CheckpointFile> files_;
-  std::vector<FileExtent> extents_;  ///< extents ordered by file, then by begin; none is empty
+  std::vector<FileExtent> extents_;  ///< extents that are not empty, ordered by file, then by begin
   std::vector<Encoding> encodings_;
   std::vector<Read> reads_;
   std::vector<RankTotals> ranks_;
   std::int64_t read_bytes_ = 0;
 };
 
-/// Upper bound of LoadPlan::staging_bytes() on each rank for any files, such as those that do not exist yet.
-/// Element types of up to 4 bytes may have to be converted. `with_scales`: they may be quantised, with half
-/// as many bytes of scales as of codes.
+/// Upper bound of LoadPlan::staging_bytes() on each rank for any files, such as files that do not exist yet.
+/// Elements of up to 4 bytes may have to be converted. `with_scales`: files may be quantised, with at most
+/// half as many bytes of scales as of codes.
 [[nodiscard]] std::vector<std::int64_t> staging_limits(const ShardPlan& shards,
                                                        const LoadPlanOptions& options, int ring_slots,
                                                        bool with_scales = false);

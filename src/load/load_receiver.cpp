@@ -20,7 +20,7 @@ void LoadReceiver::step(std::size_t read) {
   const std::byte* staged = ring_.slot(read).data();
   const std::byte* scales = staged + slot.transfer.small_bytes;
   const auto write = [&](Piece piece) {
-    piece.line_stride = piece.length();  // its lines were packed
+    piece.line_stride = piece.length();  // the lines of a packed box lie without gaps
     writer_.write(piece, staged, scales);
     staged += piece.bytes();
     scales += piece.scale_bytes();

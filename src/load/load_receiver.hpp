@@ -11,16 +11,17 @@
 namespace sluice {
 
 /// A rank that does not read: posts its receives as many chunks ahead as the ring has slots, into the arena
-/// itself wherever no conversion is needed.
+/// wherever no conversion is needed.
 class LoadReceiver {
  public:
   /// `setting` must outlive the receiver.
   explicit LoadReceiver(const LoadSetting& setting);
 
   [[nodiscard]] std::size_t steps() const { return reads_.size(); }
-  /// Waits for this rank's pieces of read number `read` and writes them to the arena. Call it in read order.
+  /// Waits for this rank's pieces of read number `read` and writes them to the arena. Must be called in read
+  /// order.
   void step(std::size_t read);
-  /// Each step has waited for its own.
+  /// Checks that the load is complete; each step has waited for its own pieces.
   void finish() const { writer_.finish(); }
 
   [[nodiscard]] std::int64_t staging_bytes() const { return ring_.bytes(); }

@@ -16,15 +16,15 @@
 
 namespace sluice {
 
-/// A rank that reads: reader threads fill the ring, this thread sends. A slot is refilled once all its
+/// A rank that reads: reader threads fill the ring, and this thread sends. A slot is refilled once all its
 /// messages have been sent.
 class LoadSender {
  public:
-  /// `setting` must outlive the sender. Reading begins at once.
+  /// `setting` must outlive the sender. Reading begins in the constructor.
   explicit LoadSender(const LoadSetting& setting);
 
   [[nodiscard]] std::size_t steps() const { return reads_.size(); }
-  /// Sends the pieces of read number `read` and keeps this rank's own. Call it in read order.
+  /// Sends the pieces of read number `read` and keeps this rank's own pieces. Must be called in read order.
   void step(std::size_t read);
   /// Waits for all sends to complete.
   void finish();
@@ -38,30 +38,31 @@ class LoadSender {
     Work work;
   };
 
-  /// Waits while testing the pending sends: MPI makes progress only inside its calls.
+  /// Waits until is_done() is true, and tests the pending sends meanwhile: MPI makes progress only inside its
+  /// calls.
   void wait_until(const std::function<bool()>& is_done, const Operation& operation);
   [[nodiscard]] ChunkReader::OwnPlace own_place() const;
   void send(int rank, const std::byte* data, std::int64_t bytes);
-  /// Returns where the next packed message may begin.
+  /// Sends a transfer; returns the first byte behind its packed message.
   std::byte* send(int rank, const Transfer& transfer, const std::byte* chunk, const std::byte* scales,
                   std::byte* packed);
   void keep_own(const Transfer& own, const Chunk& chunk, const std::byte* scales);
-  /// Frees the slots, oldest first, whose messages have left.
+  /// Frees slots whose messages have all been sent, oldest first.
   void let_go();
-  /// Text for what the ring waits for: the disk, unless all slots wait for receivers.
+  /// Text that says what the ring waits for: the disk, or receivers if all slots wait for them.
   [[nodiscard]] std::string awaited() const;
 
   const LoadSetting& setting_;
   std::span<const Read> reads_;
   ArenaWriter writer_;
   StagingRing ring_;
-  std::vector<Chunk> chunks_;  ///< chunk in each slot
+  std::vector<Chunk> chunks_;  ///< chunk that each slot holds
   ChunkReader reader_;
-  /// Messages of each slot that is sent and not free yet, in order.
+  /// Messages of each slot that is sent but not free yet, oldest slot first.
   std::deque<std::vector<Message>> travelling_;
   std::vector<Transfer> transfers_;
   std::int64_t overhead_bytes_ = 0;
-  BlockRing ahead_;  ///< reading threads; the last member, since they use the others
+  BlockRing ahead_;  ///< reading threads; declared last, because they use the other members
 };
 
 }  // namespace sluice

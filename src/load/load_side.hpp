@@ -1,4 +1,4 @@
-// Shared by the two sides of a load, reading and receiving ranks. Private to src/load.
+// Code that the reading and the receiving side of a load share. Private to src/load.
 #pragma once
 
 #include "base/boxes/transpose.hpp"
@@ -22,8 +22,8 @@ namespace sluice {
 
 constexpr int kLoadTag = 1;
 
-/// The staging memory of a rank: equal slots, each beginning on a page, where a device that the arena lies on
-/// reads them itself. A rank that stages nothing has none.
+/// The staging memory of a rank: equal slots, each beginning on a page, readable by the device if the arena
+/// lies on one. A rank that stages nothing has no slots.
 class StagingRing {
  public:
   StagingRing(std::int64_t slot_bytes, int slots)
@@ -49,7 +49,7 @@ class StagingRing {
   MemoryBlock block_;
 };
 
-/// Objects that both sides work with.
+/// Objects with which both sides of a load work.
 struct LoadSetting {
   Communicator& comm;
   const LoadPlan& plan;
@@ -62,8 +62,8 @@ struct LoadSetting {
   }
 };
 
-/// Puts pieces where they belong in this rank's arena; nowhere without one. On a device they are there after
-/// flush(), until which the sources must stay.
+/// Writes pieces to their places in this rank's arena; does nothing without an arena. On a device the pieces
+/// are complete after flush(); until then the sources must not change.
 class ArenaWriter {
  public:
   explicit ArenaWriter(const ShardArena* arena)
@@ -74,7 +74,7 @@ class ArenaWriter {
   [[nodiscard]] std::byte* place(const Piece& piece) const {
     return arena_->data() + piece.arena * size_of(arena_->dtype());
   }
-  /// `scales` is the first of those that a piece of codes needs.
+  /// Writes a piece from `source`. `scales`: the first scale that a piece of codes needs.
   void write(const Piece& piece, const std::byte* source, const std::byte* scales) {
     if (arena_ == nullptr) return;
     const bool is_stored = arena_->plan().is_stored_at(arena_->rank(), piece.arena);
@@ -97,7 +97,7 @@ class ArenaWriter {
     copies_.clear();
     drafts_.clear();
   }
-  /// Call it when all pieces are written.
+  /// Must be called when all pieces are written.
   void finish() const {
     if (quantiser_) quantiser_->finish();
   }
@@ -126,9 +126,9 @@ class ArenaWriter {
 
   const ShardArena* arena_;
   bool is_on_device_;
-  std::optional<RowQuantiser> quantiser_;  ///< beside an arena with stored units
+  std::optional<RowQuantiser> quantiser_;  ///< quantiser for the stored units of the arena, if it has any
   std::vector<CopiedRange> copies_;
-  std::vector<std::vector<std::byte>> drafts_;  ///< elements of boxes on their way to a device
+  std::vector<std::vector<std::byte>> drafts_;  ///< elements of boxes that are being copied to a device
 };
 
 }  // namespace sluice

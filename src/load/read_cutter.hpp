@@ -1,4 +1,4 @@
-// How the pieces of a file that one reader needs become reads. Part of LoadPlan.
+// Cuts the pieces of a file that one reader needs into reads. Part of LoadPlan.
 #pragma once
 
 #include "load/load_plan.hpp"
@@ -13,16 +13,17 @@ class ReadCutter {
  public:
   ReadCutter(int reader, std::int64_t chunk_bytes) : reader_(reader), chunk_bytes_(chunk_bytes) {}
 
-  /// Pieces come in file order; `piece.source` counts from the start of the file. `first` is the tensor it is
-  /// of.
+  /// Adds a piece, in file order; `piece.source` counts from the start of the file. `first` is the tensor to
+  /// which the piece belongs.
   void add(int file, int first, const Piece& piece);
 
-  /// Appends the reads. Nothing is added afterwards.
+  /// Appends the reads to `out`. Nothing may be added afterwards.
   void finish(std::vector<Read>& out);
 
  private:
   void start(int file, std::int64_t offset, int first);
-  /// End of the read: a block's border unless that would make it much shorter.
+  /// Byte at which the present read may end: the border of a block, unless that would make the read much
+  /// shorter.
   [[nodiscard]] std::int64_t end_limit() const;
 
   int reader_;

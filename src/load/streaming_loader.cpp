@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-/// The loop that both sides have in common. `after` is called with the number of steps done.
+/// The loop over reads that both sides share. `after` is called with the number of completed steps.
 template <class Side, class After>
 void run(Side side, int rank, GrowthSampler& growth, RankLoad& row, After after) {
   row.peak_staging_bytes = side.staging_bytes();
@@ -28,7 +28,7 @@ void run(Side side, int rank, GrowthSampler& growth, RankLoad& row, After after)
   }
   side.finish();
   row.overhead_bytes = side.overhead_bytes();
-  growth.sample();  // the ring is still allocated here
+  growth.sample();  // sampled while the ring is still allocated
 }
 
 /// Bytes of the plan's files in the page cache; -1 if the kernel does not report them for one of the files.
@@ -55,7 +55,8 @@ void check_arguments(const LoadSetting& setting) {
   SLUICE_ASSERT(setting.options.ring_slots >= 1, "a ring of {} slots", setting.options.ring_slots);
 }
 
-/// Scales rank 0's progress to all readers, which read about equally much.
+/// Reports progress of the load, extrapolated from rank 0 to all readers, which read about the same amount
+/// each.
 void report_progress(const LoadSetting& setting, std::int64_t own_bytes, double seconds) {
   if (!setting.options.progress) return;
   const std::int64_t all = setting.plan.read_bytes();

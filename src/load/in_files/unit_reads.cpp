@@ -18,11 +18,11 @@ constexpr std::int64_t kNear = 64 * kKiB;
 struct CodeExtent {
   int file = 0;
   std::int64_t begin = 0, end = 0;
-  std::int64_t to = 0;  ///< byte of the shard
+  std::int64_t to = 0;  ///< byte of the shard at which the codes go
   int run = 0;
 };
 
-/// The entries of each tensor, ordered by their first elements.
+/// The checkpoint entries of each tensor, ordered by their first elements.
 using EntriesOfTensors = std::map<int, std::vector<const MatchedEntry*>>;
 
 EntriesOfTensors entries_of_tensors(const CheckpointMatch& match) {
@@ -48,7 +48,7 @@ CodeExtent extent_of(const StoredLayout::OwnRun& run, int number, const Checkpoi
   return {entry.file, begin, begin + run.encoding->code_bytes(run.count), run.codes, number};
 }
 
-/// Makes reads of extents that are in the order of the files.
+/// Joins extents, in the order of the files, to reads.
 std::vector<DirectRead> join(const std::vector<CodeExtent>& extents) {
   std::vector<DirectRead> reads;
   for (const CodeExtent& extent : extents)

@@ -110,7 +110,7 @@ UnitsInFiles::Slot& UnitsInFiles::slot_for(Workers::Lock& lock, int unit) {
   for (Slot& slot : slots_)
     if (slot.unit == unit) return slot;
   Slot& slot = slots_[0].unit == current_ ? slots_[1] : slots_[0];
-  wait(lock, slot);  // another unit may be on its way there
+  wait(lock, slot);  // another unit may be being read into the slot
   start_reading(slot, unit);
   return slot;
 }

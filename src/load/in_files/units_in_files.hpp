@@ -24,14 +24,15 @@
 
 namespace sluice {
 
-/// Two slots of memory, each as large as a rank's largest such shard: one for the unit in use, and one into
-/// which a thread reads the unit that follows in the order of the pass. Files are read directly, past the page
-/// cache; where the file system has no such reads, through it and out of it again. Scales stay in memory.
+/// Units in files, with two slots of memory, each as large as the rank's largest shard of such a unit: one
+/// for the unit in use, and one into which a thread reads the unit that follows in the order of the pass.
+/// Files are read directly, past the page cache; where the file system has no direct reads, through the cache
+/// and out of it again. Scales stay in memory.
 class UnitsInFiles final : public UnitBytes {
  public:
-  /// Opens the files in `directory` and reads the scales. `units`: ascending, units of `layout` whose codes lie
-  /// in the files as `index` and `match` say. `limit_seconds`: how long bytes() waits for the disk at most.
-  /// `layout` and `manifest` must outlive this. Errors as open_source(), and Error(kIo).
+  /// Opens the files in `directory` and reads the scales. `units`: units of `layout`, ascending, whose codes
+  /// lie in the files as `index` and `match` say. `limit_seconds`: how long bytes() waits for the disk at
+  /// most. `layout` and `manifest` must outlive this object. Errors as open_source(), and Error(kIo).
   UnitsInFiles(const StoredLayout& layout, const ParameterManifest& manifest, const CheckpointIndex& index,
                const CheckpointMatch& match, const std::filesystem::path& directory,
                std::span<const int> units, double limit_seconds);
@@ -39,18 +40,18 @@ class UnitsInFiles final : public UnitBytes {
   void begin_pass(Order order) override;
   void examine_first(std::function<void(int unit, const std::byte* bytes)> examine) override;
   /// Error(kBadData) with file and tensor if a file has become shorter, or holds other codes than when they
-  /// were first read; Error(kIo) for what the system refuses, and if the disk does not answer in time.
+  /// were first read; Error(kIo) if a read fails, or if the disk does not answer in time.
   [[nodiscard]] std::byte* bytes(int unit) override;
 
-  /// Bytes read so far, with what whole blocks have besides.
+  /// Bytes read so far, including the rest of blocks that are read whole.
   [[nodiscard]] std::int64_t read_bytes() const;
 
  private:
   static constexpr int kNone = -1;
   struct Slot {
     MemoryBlock block;
-    int unit = kNone;      ///< unit that the slot holds or will hold
-    bool is_there = true;  ///< whether nothing is under way
+    int unit = kNone;      ///< unit that the slot holds, or that is being read into it
+    bool is_there = true;  ///< whether the slot's unit is complete, with no read in flight
   };
   struct File {
     InputFile file;
@@ -59,11 +60,12 @@ class UnitsInFiles final : public UnitBytes {
 
   void open_files(const CheckpointIndex& index, const std::filesystem::path& directory);
   void read_scales(const CheckpointIndex& index, const std::filesystem::path& directory, int unit);
-  /// The slot that has the unit; begins to read it if none has. With the lock held, which waiting gives up.
+  /// The slot that has the unit; begins to read the unit if no slot has it. The caller holds the lock, which
+  /// is released while it waits.
   Slot& slot_for(Workers::Lock& lock, int unit);
   void start_reading(Slot& slot, int unit);
   void wait(Workers::Lock& lock, const Slot& slot);
-  /// The unit that follows in the order of the pass; kNone at its end.
+  /// The unit that follows in the order of the pass; kNone at the end of the pass.
   [[nodiscard]] int next_after(int unit) const;
   [[nodiscard]] Workers::Task next_read();
   void read_unit(int unit, std::byte* out);
@@ -77,16 +79,17 @@ class UnitsInFiles final : public UnitBytes {
   const ParameterManifest& manifest_;
   double limit_seconds_;
   std::vector<int> units_;
-  std::map<int, UnitReads> reads_;  ///< reads by unit
+  std::map<int, UnitReads> reads_;  ///< reads of each unit
   std::vector<std::function<void(int unit, const std::byte* bytes)>> examinations_;
-  std::map<int, File> files_;  ///< files that hold codes, by their numbers in the index
+  std::map<int, File> files_;  ///< files that hold codes, by their indices in the checkpoint's index
   MemoryBlock scales_, piece_;
   std::array<Slot, 2> slots_;
-  int current_ = kNone;  ///< unit in use
+  int current_ = kNone;  ///< unit in use; kNone: none
   Order order_ = Order::kForward;
-  Slot* asked_ = nullptr;  ///< slot that waits for a thread
+  Slot* asked_ = nullptr;  ///< slot that waits for the reading thread; null: none
   std::int64_t read_bytes_ = 0;
-  Workers workers_;  ///< last: its thread uses the rest; its lock guards the slots and what is asked for
+  /// reading thread, declared last because it uses the other members; its lock guards the slots and `asked_`
+  Workers workers_;
 };
 
 }  // namespace sluice
