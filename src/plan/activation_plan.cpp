@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-/// A layer's two halves.
+/// Activations of a layer's two halves.
 struct LayerActivations {
   BlockActivations mixer, mlp;
   bool is_moe = false;
@@ -26,17 +26,17 @@ std::vector<LayerActivations> layer_activations(const ModelConfig& model, const 
     layers.push_back({block_of(model.attention[layer]).activations(model, pass),
                       block_of(model.layers[layer]).activations(model, pass),
                       model.layers[layer] == MlpKind::kMoe});
-  // Dense layers count what experts work in as well: an estimate from above.
+  // In dense layers the work of experts is counted as well: an upper estimate.
   std::int64_t most = 0;
   for (const LayerActivations& layer : layers) most = std::max(most, layer.mlp.working_bytes);
   for (LayerActivations& layer : layers) layer.mlp.working_bytes = most;
   return layers;
 }
 
-/// Bytes kept for the tokens of the group from the first pass of the experts on: the tokens; in backward
-/// their outputs' gradients, or what comes back for each own token; sums in float32; choices and their
-/// weights. In a large group also the rows that are sent, twice in backward, and the sum of what comes back.
-/// None of it depends on where the router sends the tokens: as many as can be come here.
+/// Bytes of the exchange, kept for the group's tokens from the first pass of the experts on: the tokens; in
+/// backward the gradients of their outputs, or the results for each own token; sums in float32; choices and
+/// their weights. A large group also keeps the rows that are sent, twice in backward, and the sum of the
+/// results. The estimate does not depend on the router: as many tokens as possible arrive here.
 std::int64_t exchange_bytes(const ModelConfig& model, std::int64_t size, const TokenLoad& load,
                             std::int64_t group_tokens, std::int64_t own_tokens) {
   if (model.moe_layer_count() == 0) return 0;
@@ -54,7 +54,7 @@ std::int64_t exchange_bytes(const ModelConfig& model, std::int64_t size, const T
 }
 
 /// Bytes of `tokens` in one layer: what the mixer or the MLP takes, whichever is more, besides the layer's
-/// input and what comes down to it; while the MLP gets its gradients, perhaps with the mixer's graph.
+/// input and the gradient of its output; while the MLP's backward runs, perhaps with the mixer's graph.
 std::int64_t layer_bytes(const LayerActivations& layer, std::int64_t hidden, std::int64_t tokens,
                          std::int64_t element_bytes, bool with_mixers_graph) {
   const BlockActivations& mixer = layer.mixer;
@@ -72,10 +72,12 @@ TrainedParts trained_parts(const ParameterManifest& manifest, const Workload& wo
   TrainedParts parts{.lowest_layer = lowest_layer};
   std::map<int, std::int64_t> of_layer;
   for (const TensorInfo& tensor : manifest.tensors()) {
-    if (tensor.adapts.empty() || tensor.initial == InitialValues::kZeros) continue;  // its A
+    // the matrix A of an adapter
+    if (tensor.adapts.empty() || tensor.initial == InitialValues::kZeros) continue;
     const std::int64_t rank = tensor.shape[tensor.shape.size() - 2];
-    parts.low_rank = std::max(parts.low_rank, of_layer[tensor.layer] += 2 * rank);  // and their gradients
-    // The inputs that are left, their gradients, and those of what is added.
+    // elements and their gradients
+    parts.low_rank = std::max(parts.low_rank, of_layer[tensor.layer] += 2 * rank);
+    // The inputs after dropout, their gradients, and the gradients of the adapter's product.
     if (work.drops_inputs) parts.dropped = std::max(parts.dropped, 3 * tensor.shape.back());
   }
   return parts;
@@ -115,7 +117,7 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
           std::max(forward, layer_bytes(layer, hidden, micro_tokens, size, /*with_mixers_graph=*/false));
       continue;
     }
-    // A layer's output is the next one's input.
+    // A layer's output is the next layer's input.
     if (work.trains) kept += tokens * (hidden * size + layer.mlp.choice_bytes);
     if (keeps_attention) kept += tokens * std::exchange(layer.mixer.recorded, 0) * size;
     if (keeps_halves) kept += tokens * hidden * size;

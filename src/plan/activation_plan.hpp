@@ -9,24 +9,25 @@
 
 namespace sluice {
 
-/// Tokens that a rank computes with.
+/// Sequences and ranks whose tokens a rank computes with.
 struct TokenLoad {
-  std::int64_t own_sequences = 0;    ///< sequences of this rank in a step
-  std::int64_t group_ranks = 1;      ///< ranks of an expert-parallel group
-  std::int64_t group_sequences = 0;  ///< micro-batches of these ranks taken together, the largest round
+  std::int64_t own_sequences = 0;  ///< sequences of this rank in one step
+  std::int64_t group_ranks = 1;    ///< ranks of an expert-parallel group
+  /// sequences of the group's micro-batches taken together, in the largest round
+  std::int64_t group_sequences = 0;
 };
 
-/// Bytes, estimated from above: what operations keep and pass through at their peak.
+/// Activation bytes at the peak, estimated from above: what operations keep and what passes through them.
 struct ActivationBytes {
   std::int64_t forward = 0;
-  std::int64_t backward = 0;  ///< 0 if the job does not train
+  std::int64_t backward = 0;  ///< bytes in the backward pass; 0 if the job does not train
 };
 
-/// The trained parameters, as far as activations depend on them; by default all of the model.
+/// What is trained, as far as activations depend on it; by default all of the model.
 struct TrainedParts {
   int lowest_layer = -1;      ///< lowest layer with a backward pass; nothing is kept below it
-  std::int64_t low_rank = 0;  ///< elements per token that the adapters of a layer make, at most
-  std::int64_t dropped = 0;   ///< elements per token that dropout of an adapter's inputs takes, at most
+  std::int64_t low_rank = 0;  ///< most elements per token that the adapters of a layer compute
+  std::int64_t dropped = 0;   ///< most elements per token that dropout of an adapter's inputs takes
 };
 [[nodiscard]] TrainedParts trained_parts(const ParameterManifest& manifest, const Workload& work,
                                          int lowest_layer);

@@ -13,12 +13,13 @@ std::int64_t answer_slots(std::int64_t sequences, int world) {
 
 AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& answers, int world,
                           DType dtype) {
-  // Logits of each in the dtype and in float32, and of one what choosing a token takes: copies, powers, an
-  // order.
+  // Bytes per logit: logits in the dtype and in float32, and for one sequence the copies, powers and order by
+  // which a token is chosen.
   constexpr std::int64_t kChoiceBytes = 32;
-  // A layer's states as they are taken from the cache, as they are changed, and between.
+  // Copies of a layer's states: as taken from the cache, as changed, and between.
   constexpr std::int64_t kStateCopies = 4;
-  // Queries of a long prompt's pass with rows for all earlier ones, and what attention makes of them.
+  // Copies of the queries in a long prompt's pass, which has rows for all earlier tokens, and of attention's
+  // results.
   constexpr std::int64_t kQueryCopies = 3;
   const std::int64_t queries = answers.positions * model.attention_heads * model.head_dim * size_of(dtype);
   const std::int64_t slots = answer_slots(answers.sequences, world);

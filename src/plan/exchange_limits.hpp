@@ -1,11 +1,12 @@
-// How tokens reach the ranks of their group. Needs no LibTorch: plans of memory ask as well.
+// Limits that decide how tokens reach the ranks of their group. Needs no LibTorch: plans of memory use them
+// too.
 #pragma once
 
 namespace sluice {
 
-/// Up to so many ranks a group gathers all of its tokens on each: a token goes to nearly all of the others
-/// anyway, with k choices to 1 - (1 - 1/W)^k of them, 96 % for 8 choices on 3 ranks. In a larger group tokens
-/// are sent where they are wanted.
+/// Largest number of ranks in a group that all-gathers its tokens: a token goes to nearly all of the ranks
+/// anyway, with k choices to 1 - (1 - 1/W)^k of them, 96 % for 8 choices on 3 ranks. In a larger group each
+/// token is sent to the ranks of its experts.
 inline constexpr int kGatheringRanks = 4;
 
 }  // namespace sluice

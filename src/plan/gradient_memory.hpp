@@ -10,27 +10,29 @@
 
 namespace sluice {
 
-/// Bytes of one rank.
+/// Bytes of gradients on one rank.
 struct GradientMemory {
-  std::int64_t shards = 0;  ///< bytes of all units' gradient shards until the update; 0 if released
-  // Float32 sums of one stage, where shards are not float32 themselves:
-  std::int64_t dense = 0;    ///< the largest unit but for experts
-  std::int64_t experts = 0;  ///< bytes of a layer's experts, or of one of them
-  std::int64_t kept = 0;     ///< bytes of a tied embedding, from the head's backward until its own
+  /// bytes of all units' gradient shards, kept until the update; 0 if gradients are released
+  std::int64_t shards = 0;
+  // Bytes of the float32 sums of one stage, where shards are not float32 themselves:
+  std::int64_t dense = 0;    ///< bytes of the largest unit without experts
+  std::int64_t experts = 0;  ///< bytes of a layer's experts, or of one expert
+  /// bytes of a tied embedding's gradients, kept from the head's backward until the embedding's
+  std::int64_t kept = 0;
 
   [[nodiscard]] std::int64_t all() const { return shards + dense + experts + kept; }
 };
 
-/// kInTurn where an expert's gradient is final before that of the next one is begun: its own rank makes all
-/// of it, and in one micro-batch a step.
+/// Where gradients of experts lie: kInTurn if an expert's gradient is final before the next expert's begins,
+/// because its rank computes all of it, in one micro-batch per step.
 [[nodiscard]] ExpertGradients expert_gradients(const ParallelDims& dims, std::int64_t batch_sequences,
                                                std::int64_t micro_batch_sequences);
 
-/// Bytes of the gradient shards of `rank`. `experts_in_turn`: see finishes_experts_in_turn().
+/// Plans the gradient bytes of `rank`. `experts_in_turn`: see expert_gradients().
 [[nodiscard]] GradientMemory plan_gradients(const ShardPlan& plan, const StagePlan& stages, int rank,
                                             GradientMode mode, ExpertGradients experts);
 
-/// The unit that two stages add gradients to, of a tied head; -1 for none.
+/// The unit to which two stages add gradients, because the head is tied; -1: none.
 [[nodiscard]] int tied_unit(const StagePlan& stages);
 
 }  // namespace sluice

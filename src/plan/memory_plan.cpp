@@ -12,28 +12,28 @@
 namespace sluice {
 namespace {
 
-/// Bytes that oneDNN after 3.7 keeps for its kernels beyond those of earlier versions: 258 kB for each and
-/// not 122 kB, for some 220 kernels, as many as experts with any number of rows come to.
+/// Bytes that oneDNN after 3.7 keeps for its kernels beyond earlier versions: 258 kB per kernel instead of
+/// 122 kB, for some 220 kernels, the most that experts with any number of rows need.
 #ifdef SLUICE_LARGE_KERNELS
 constexpr std::int64_t kLargeKernels = 36 * kMiB;
 #else
 constexpr std::int64_t kLargeKernels = 0;
 #endif
 
-/// Kernels that the matrix library compiles, and what the heap keeps between blocks in use, which grows with
-/// the blocks: measured, with activations of 20 to 800 MiB.
+/// Bytes of kernels that the matrix library compiles, and of gaps that the heap keeps between blocks, which
+/// grow with the blocks: measured with activations of 20 to 800 MiB.
 std::int64_t runtime_bytes(std::int64_t activations) {
   constexpr std::int64_t kMin = 48 * kMiB, kFixed = 16 * kMiB, kGapsPercent = 22;
   return kLargeKernels + std::max(kMin, kFixed + activations / 100 * kGapsPercent);
 }
 
-/// The first micro-batch is the largest. Of answers each rank takes one row of tokens through the model at a
-/// time.
+/// Tokens of the first micro-batch, which is the largest. A job that answers prompts takes one row of tokens
+/// per rank through the model at a time.
 TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
   if (work.answers && !work.trains)
     return {.own_sequences = 1, .group_ranks = dims.expert_parallel, .group_sequences = dims.expert_parallel};
   const auto sequences = [&](int of) { return equal_part(work.batch_sequences, dims.world, of).count(); };
-  // The first ranks have one sequence more than the others, or all have as many.
+  // The first ranks have one sequence more than the others, unless all have as many.
   const std::int64_t least = sequences(dims.world - 1), with_more = work.batch_sequences - least * dims.world;
   const std::int64_t first = std::int64_t{dims.group(rank)} * dims.expert_parallel;
   const std::int64_t more = std::clamp<std::int64_t>(with_more - first, 0, dims.expert_parallel);
@@ -43,15 +43,16 @@ TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
                              (dims.expert_parallel - more) * std::min(least, work.micro_batch_sequences)};
 }
 
-/// Ids and marks of documents, which a file may turn out to have.
+/// Bytes per token of ids and document marks, which a file may turn out to have.
 constexpr std::int64_t kTokenBytes = sizeof(std::int64_t) + 1;
-/// Inputs and targets as micro-batches have them.
+/// Bytes per token of a micro-batch's inputs and targets.
 constexpr std::int64_t kTokenPairBytes = 2 * sizeof(std::int64_t);
-/// The loss of a token in an evaluation.
+/// Bytes of a token's loss in an evaluation.
 constexpr std::int64_t kLossBytes = sizeof(double);
 
-/// The tokens of a step, each sequence with one target more than it has inputs, and in an evaluation their
-/// losses: every rank has its own share, and rank 0 the whole batch as well, and what it packs.
+/// Bytes of the tokens of a step, each sequence with one target more than inputs, and in an evaluation of
+/// their losses: every rank has its own share, and rank 0 also the whole batch and the documents that it
+/// packs.
 std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequences) {
   if (work.answers && !work.trains)
     return work.answers->sequences * work.answers->positions * std::int64_t{sizeof(std::int64_t)};
@@ -61,8 +62,8 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
          losses + (rank == 0 ? work.packing_bytes : 0);
 }
 
-/// Bytes that saving takes besides what is saved: blocks, and the largest unit, which may change before it is
-/// written.
+/// Bytes that saving takes besides what is saved: blocks in flight, and a copy of the largest unit, which may
+/// change before it is written.
 std::int64_t save_buffers(const ShardPlan& plan, std::span<const std::int64_t> state_bytes, int rank,
                           const Workload& work) {
   std::int64_t largest = 0;
@@ -74,15 +75,15 @@ std::int64_t save_buffers(const ShardPlan& plan, std::span<const std::int64_t> s
   return work.save_staging_bytes > 0 ? work.save_staging_bytes + largest : 0;
 }
 
-/// Bytes of all stored units on a rank.
+/// Bytes of all stored units on one rank.
 std::int64_t stored_on(const std::vector<std::vector<StoredBytes>>& own, int rank) {
   std::int64_t bytes = 0;
   for (const std::vector<StoredBytes>& ranks : own) bytes += ranks[static_cast<std::size_t>(rank)].all();
   return bytes;
 }
 
-/// Bytes of codes and scales that the ranks of each place hold together of each unit, [unit][place]. A dense
-/// unit's are at place 0.
+/// Bytes of codes and scales of each unit on all ranks of a place together, [unit][place]. Dense units are
+/// counted at place 0.
 std::vector<std::vector<std::int64_t>> stored_by_place(const ShardPlan& plan,
                                                        const std::vector<std::vector<StoredBytes>>& own) {
   std::vector<std::vector<std::int64_t>> held(own.size());
@@ -96,8 +97,8 @@ std::vector<std::vector<std::int64_t>> stored_by_place(const ShardPlan& plan,
   return held;
 }
 
-/// Bytes of codes and scales that `rank` holds of each unit while it is whole: those of its shard and of the
-/// ranks that share it.
+/// Bytes of codes and scales of each unit that `rank` holds while the unit is gathered: its own shard and
+/// those of the ranks that share the unit.
 std::vector<std::int64_t> held_stored(const ShardPlan& plan,
                                       const std::vector<std::vector<std::int64_t>>& by_place, int rank) {
   std::vector<std::int64_t> held;
@@ -107,7 +108,7 @@ std::vector<std::int64_t> held_stored(const ShardPlan& plan,
   return held;
 }
 
-/// Puts on a disk what is too much, if there is one.
+/// Offloads to a disk, if there is one, what exceeds the limit.
 void offload(const ShardPlan& plan, std::span<const std::int64_t> state_bytes, int rank, const Workload& work,
              RankMemory& memory) {
   if (!work.offload_above || work.offloads_to_source || !work.keeps_weights) return;
@@ -117,7 +118,8 @@ void offload(const ShardPlan& plan, std::span<const std::int64_t> state_bytes, i
   if (work.computes) memory.offload_buffers = memory.offload.buffer_bytes;
 }
 
-/// Leaves the codes of experts in their files: of as few layers as will do, the same ones on all ranks.
+/// Leaves the codes of experts in their files, for the least number of layers that suffices, the same layers
+/// on all ranks.
 void leave_in_files(const ShardPlan& plan, const std::vector<std::vector<StoredBytes>>& stored,
                     const Workload& work, std::vector<RankMemory>& ranks) {
   if (!work.offload_above || !work.offloads_to_source || !work.keeps_weights) return;

@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-/// Bytes of a unit of experts.
+/// Bytes of a unit of experts: its weights and its optimizer state.
 struct ExpertsBytes {
   int unit = -1;
   std::int64_t weights = 0, state = 0;
@@ -28,8 +28,8 @@ std::vector<ExpertsBytes> experts_of(const ShardPlan& shards, std::span<const st
   return all;
 }
 
-/// Whether the index-th of `all` is among `some` of them, evenly spread; the first and the last one are so
-/// only if all are.
+/// Whether number `index` of `all` is among `some` of them that are spread evenly; the first and the last one
+/// are only if all are.
 bool is_among(std::size_t index, std::size_t some, std::size_t all) {
   return (index + 1) * some / (all + 1) != index * some / (all + 1) || some == all;
 }
@@ -53,7 +53,8 @@ OffloadPlan make_plan(const std::vector<ExpertsBytes>& experts, std::size_t unit
     if (unit.any()) last = weight_bytes;
   }
   plan.buffer_bytes = 3 * largest;
-  // Forward and, in a job that trains, backward: what ends a pass is still there when the next one begins.
+  // Forward and, in a job that trains, backward: the unit that ends a pass is still in memory when the next
+  // pass begins with it.
   plan.step_read_bytes = plan.weight_bytes;
   if (!work.trains) return plan;
   const bool reads_twice = work.optimizer.clip == ClipRule::kGlobal;
@@ -63,7 +64,7 @@ OffloadPlan make_plan(const std::vector<ExpertsBytes>& experts, std::size_t unit
   return plan;
 }
 
-/// Units of stored experts that one rank has for itself.
+/// Units of stored experts that one rank owns alone.
 std::vector<int> units_in_files(const ShardPlan& shards) {
   std::vector<int> units;
   for (int unit = 0; unit < static_cast<int>(shards.layouts().units.size()); ++unit)
@@ -92,10 +93,10 @@ OffloadPlan plan_source(const ShardPlan& shards, const std::vector<std::vector<S
     codes.push_back(own.codes);
   }
   plan.buffer_bytes = 2 * largest + kSourceReadBytes;
-  if (codes.size() <= 2) return plan;  // both stay
+  if (codes.size() <= 2) return plan;  // two units fit both slots and stay in memory
   plan.step_read_bytes = plan.weight_bytes;
   if (!work.trains) return plan;
-  // The two units that end a pass are still there where the next one begins with these.
+  // The two units that end a pass are still in memory when the next pass begins with them.
   const bool reads_twice =
       work.optimizer.gradients == GradientMode::kRelease && work.optimizer.clip == ClipRule::kGlobal;
   plan.step_read_bytes = (reads_twice ? 3 : 2) * plan.weight_bytes - codes[0] - codes[1] -

@@ -1,4 +1,4 @@
-// Choice of the shards that must lie on a disk for the rest to fit. Pure.
+// Choice of the shards that must be offloaded to a disk so that the rest fits into memory. Pure.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -13,19 +13,19 @@
 
 namespace sluice {
 
-/// Takes at least `excess` bytes from memory, buffers counted, if there are so many: first the optimizer's
-/// state of experts, then their weights, no more layers than it takes and evenly spread, so that the
-/// computing of those in memory hides the reading of the others. `state_bytes`: of the optimizer's state of
-/// each unit; none for a job that does not train.
+/// Offloads at least `excess` bytes, buffers counted, if there are so many: first the optimizer's state of
+/// experts, then their weights, of the least number of layers, evenly spread, so that computing with the
+/// layers in memory hides the reads of the others. `state_bytes`: bytes of the optimizer's state of each
+/// unit; empty for a job that does not train.
 [[nodiscard]] OffloadPlan plan_offload(const ShardPlan& shards, std::span<const std::int64_t> state_bytes,
                                        int rank, const Workload& work, std::int64_t excess);
 
-/// Number of layers whose stored experts each belong to one rank, so that it can read these where they were
-/// published.
+/// Number of layers whose stored experts each belong to one rank, which can therefore read them from the
+/// published files.
 [[nodiscard]] int layers_in_files(const ShardPlan& shards);
 
-/// What a rank leaves in the files of the checkpoint: the codes of the stored experts of so many layers,
-/// evenly spread. `stored`: the bytes that stored_bytes() tells.
+/// Plans what a rank leaves in the files of the checkpoint: the codes of the stored experts of `layers`
+/// layers, evenly spread. `stored`: the bytes that stored_bytes() returns.
 [[nodiscard]] OffloadPlan plan_source(const ShardPlan& shards,
                                       const std::vector<std::vector<StoredBytes>>& stored, int rank,
                                       int layers, const Workload& work);

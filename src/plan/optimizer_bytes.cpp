@@ -31,7 +31,8 @@ std::vector<std::int64_t> OptimizerBytes::of_units(int rank) const {
   return bytes;
 }
 
-/// Bytes of the owned matrices. Of consecutive matrices only the first and the last can be owned in part.
+/// Bytes of the matrices that a rank owns. Of consecutive matrices only the first and the last can be owned
+/// in part.
 std::int64_t OptimizerBytes::owned_bytes(const Matrices& matrices, Range owned) {
   const Placement::Share share = matrices.placement.share_of(owned);
   std::int64_t bytes = share.whole * matrices.whole_bytes;

@@ -1,4 +1,4 @@
-// How much the optimizer's state takes on any of many ranks. Pure arithmetic over manifest and shard plan.
+// Bytes of the optimizer's state on any of many ranks. Pure arithmetic over manifest and shard plan.
 #pragma once
 
 #include "plan/optimizer_state.hpp"
@@ -12,7 +12,7 @@ namespace sluice {
 /// Total bytes of an OptimizerLayout, without a list of each rank's matrices.
 class OptimizerBytes {
  public:
-  /// `manifest` is needed during the construction alone; `plan` must outlive this.
+  /// `manifest` is used by the constructor alone; `plan` must outlive this object.
   OptimizerBytes(const ParameterManifest& manifest, const ShardPlan& plan, const OptimizerMode& mode,
                  DType weights);
 
@@ -20,7 +20,7 @@ class OptimizerBytes {
   [[nodiscard]] std::vector<std::int64_t> of_units(int rank) const;
 
  private:
-  /// A placed tensor: equal matrices, one in each block.
+  /// The matrices of a placed tensor: equal ones, one in each block.
   struct Matrices {
     Placement placement;
     MatrixShape shape;

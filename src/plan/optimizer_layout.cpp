@@ -33,7 +33,8 @@ OptimizerLayout::OptimizerLayout(const ParameterManifest& manifest, const ShardP
 void OptimizerLayout::add_matrices(const TensorInfo& tensor, const Placement& placement,
                                    const ShardPlan& plan, int unit, int rank,
                                    std::vector<MatrixState>& out) const {
-  const bool has_experts = plan.has_experts(unit);  // the rank holds some of them, else all of the tensor
+  // the rank holds some of the unit's experts; of other units it holds each tensor whole
+  const bool has_experts = plan.has_experts(unit);
   const Range held = plan.held_blocks(placement.tensor, rank);
   const auto shape = matrix_shape(tensor);
   for (std::int64_t block = held.begin; block < held.end; ++block) {

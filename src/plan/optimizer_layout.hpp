@@ -17,15 +17,18 @@ namespace sluice {
 /// A matrix of a unit that a rank works with, and the part of it that the rank owns.
 struct MatrixState {
   int tensor = -1;
-  std::int64_t expert = -1;  ///< index of the expert among all; -1: no expert tensor
+  /// index of the expert among all experts of the layer; -1: not a tensor of experts
+  std::int64_t expert = -1;
   MatrixShape shape;
   MasterFormat master = MasterFormat::kFloat32;
   StateFormat state = StateFormat::kFloat32;
-  bool decays = false;           ///< weight decay: of tensors with two or more dimensions
-  Range owned;                   ///< elements of the matrix; may be empty where several ranks share the unit
-  std::int64_t unit_begin = 0;   ///< first owned element in the unit's buffer
-  std::int64_t arena_begin = 0;  ///< first owned element in the arenas
-  std::array<std::int64_t, kStateArrays> offsets{};  ///< first byte of each array in the block; -1: not kept
+  bool decays = false;  ///< whether weight decay applies: to tensors with two or more dimensions
+  /// elements of the matrix that the rank owns; may be empty where several ranks share the unit
+  Range owned;
+  std::int64_t unit_begin = 0;   ///< first owned element, counted in the unit's buffer
+  std::int64_t arena_begin = 0;  ///< first owned element, counted in the arena
+  /// first byte of each state array in the block; -1: the array is not kept
+  std::array<std::int64_t, kStateArrays> offsets{};
 
   [[nodiscard]] std::int64_t offset(StateArray array) const {
     return offsets[static_cast<std::size_t>(array)];
@@ -35,17 +38,17 @@ struct MatrixState {
 /// Places of the optimizer's state of one rank, matrix by matrix.
 class OptimizerLayout {
  public:
-  /// Layout of what `rank` owns. `manifest` and `plan` are needed during the construction alone.
+  /// Lays out the state of what `rank` owns. `manifest` and `plan` are used by the constructor alone.
   OptimizerLayout(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
                   const OptimizerMode& mode, DType weights);
 
-  /// The parameters of a unit in the order of its buffer, none where it is frozen: of a dense unit all, of
-  /// experts those of the rank's place; the same list on all ranks that share the unit.
+  /// The matrices of a unit in the order of its buffer, none if it is frozen: all of a dense unit; of a unit
+  /// of experts those of the rank's place. The list is the same on all ranks that share the unit.
   [[nodiscard]] const std::vector<MatrixState>& matrices(int unit) const {
     return units_[static_cast<std::size_t>(unit)];
   }
   [[nodiscard]] int units() const { return static_cast<int>(units_.size()); }
-  /// Bytes of a unit's state within the block.
+  /// Range of bytes in the block that holds a unit's state.
   [[nodiscard]] Range unit_bytes(int unit) const {
     return {unit_ends_[static_cast<std::size_t>(unit)], unit_ends_[static_cast<std::size_t>(unit) + 1]};
   }
@@ -55,7 +58,7 @@ class OptimizerLayout {
     return array_bytes_[static_cast<std::size_t>(array)];
   }
 
-  /// Alignment in bytes of every unit's state, where it may be paged to a disk.
+  /// Alignment in bytes of every unit's state if it may be paged to a disk.
   static constexpr std::int64_t kPageAlignment = 4096;
 
  private:

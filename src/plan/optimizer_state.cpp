@@ -42,7 +42,7 @@ std::string_view name_of(StateArray array) {
 
 MatrixShape matrix_shape(const TensorInfo& tensor) {
   const std::size_t dims = tensor.shape.size();
-  if (tensor.role == Role::kExpert && dims < 3) return {1, tensor.shape.back()};  // a bias of each expert
+  if (tensor.role == Role::kExpert && dims < 3) return {1, tensor.shape.back()};  // one bias for each expert
   if (tensor.role == Role::kExpert) return {tensor.shape[dims - 2], tensor.shape[dims - 1]};
   if (dims < 2 || tensor.shape[dims - 2] == 1) return {1, tensor.element_count()};
   return {tensor.element_count() / tensor.shape.back(), tensor.shape.back()};
@@ -78,7 +78,7 @@ std::int64_t part_count(const StatePart& part, const MatrixShape& matrix, std::i
     case StateGrain::kRow:
       return elements / matrix.columns;
     case StateGrain::kColumn:
-      // A vector may be cut anywhere, and each rank keeps what it has of it.
+      // A vector may be cut anywhere, and each rank keeps the state of the elements that it owns.
       return matrix.is_vector() ? elements : matrix.columns;
   }
   return 0;

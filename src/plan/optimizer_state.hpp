@@ -1,4 +1,4 @@
-// Description of an optimizer's state, by which memory is planned, allocated and saved.
+// Description of an optimizer's state, from which memory is planned, allocated and saved.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -21,7 +21,7 @@ enum class StateArray : std::uint8_t {
   kSecond,       ///< second moment
   kSecondScales,
   kRow,     ///< mean of squared gradients over a row
-  kColumn,  ///< mean of squared gradients over a column; for a vector its second moment
+  kColumn,  ///< mean of squared gradients over a column; of a vector the second moment
 };
 inline constexpr std::size_t kStateArrays = 7;
 [[nodiscard]] std::string_view name_of(StateArray array);
@@ -36,7 +36,7 @@ struct StatePart {
   StateGrain grain = StateGrain::kElement;
 };
 
-/// A tensor's last two dimensions, or one expert's; a vector is one row.
+/// Shape of a matrix: a tensor's last two dimensions, or those of one expert; a vector is one row.
 struct MatrixShape {
   std::int64_t rows = 1, columns = 1;
   [[nodiscard]] bool is_vector() const { return rows == 1; }
@@ -46,30 +46,31 @@ struct MatrixShape {
 /// convolution's) are vectors.
 [[nodiscard]] MatrixShape matrix_shape(const TensorInfo& tensor);
 
-/// Whether an optimizer changes a tensor.
+/// Whether an optimizer keeps state for a tensor, because it trains it.
 [[nodiscard]] inline bool has_state(const TensorInfo& tensor) {
   return tensor.kind == TensorKind::kParameter && !tensor.frozen;
 }
 
-/// How one tensor's state is kept.
+/// Formats in which one tensor's state is kept.
 struct TensorState {
   MasterFormat master = MasterFormat::kFloat32;
   StateFormat state = StateFormat::kFloat32;
   std::vector<StatePart> parts;
 };
 
-/// Router, norms, vectors and other small tensors, less than a thousandth of a model, keep float32 in every
-/// mode. `weights` is the training type; float32 weights are their own master.
+/// Describes how a tensor's state is kept. Routers, norms, vectors and other small tensors, less than a
+/// thousandth of a model, keep float32 in every mode. `weights` is the training type; float32 weights are
+/// their own master.
 [[nodiscard]] TensorState describe_state(const OptimizerMode& mode, DType weights, const TensorInfo& tensor);
 
-/// Numbers of a part for `elements` of a matrix, which are whole blocks and, where there is a row's state,
-/// whole rows. None for no elements.
+/// Count of numbers in a part for `elements` of a matrix, which are whole blocks and, for a part with row
+/// state, whole rows. 0 for no elements.
 [[nodiscard]] std::int64_t part_count(const StatePart& part, const MatrixShape& matrix,
                                       std::int64_t elements);
 
 /// Alignment in bytes of each array of a matrix.
 inline constexpr std::int64_t kStateAlignment = 64;
-/// All parts for `elements` of a matrix, each in whole multiples of kStateAlignment.
+/// Bytes of all parts for `elements` of a matrix, each rounded up to a multiple of kStateAlignment.
 [[nodiscard]] std::int64_t state_bytes(std::span<const StatePart> parts, const MatrixShape& matrix,
                                        std::int64_t elements);
 

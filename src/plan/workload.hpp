@@ -11,43 +11,45 @@ namespace sluice {
 
 /// Work of a job with a model.
 struct Workload {
-  bool computes = true;            ///< runs the model: trains or evaluates it
-  bool trains = true;              ///< updates it; only a job that computes does
-  bool keeps_weights = true;       ///< false: a load that lets go of every byte where it arrives
+  bool computes = true;            ///< whether the job runs the model, to train or evaluate it
+  bool trains = true;              ///< whether the job updates the model; only a job that computes does
+  bool keeps_weights = true;       ///< false for a load that drops every byte where it arrives
   DType dtype = DType::kBFloat16;  ///< type of weights and activations
 
-  /// Tokens of each sequence in a pass of a rank: the sequence's length, or generate.prefill_tokens in a job
+  /// Tokens of each sequence in one pass of a rank: the sequence length, or generate.prefill_tokens in a job
   /// that only answers prompts.
   std::int64_t pass_length = 0;
-  std::int64_t batch_sequences = 0;        ///< sequences per step over all ranks
-  std::int64_t micro_batch_sequences = 1;  ///< sequences per pass of a rank
+  std::int64_t batch_sequences = 0;        ///< sequences per step, over all ranks
+  std::int64_t micro_batch_sequences = 1;  ///< sequences per pass of one rank
   std::int64_t packing_bytes = 0;          ///< bytes that packing takes on rank 0
-  std::int64_t threads = 0;                ///< compute threads per rank; 0 = as many as the machine gives it
-  bool on_device = false;                  ///< computes on a GPU, and on more at once
+  /// compute threads per rank; 0: as many as the machine gives the rank
+  std::int64_t threads = 0;
+  bool on_device = false;  ///< computes on a GPU, and on more at once
 
   bool drops_inputs = false;  ///< whether adapters have dropout
   OptimizerMode optimizer{};  ///< formats of optimizer state, if the job trains
   bool has_z_loss = false;    ///< whether routers have a z-loss
-  bool evaluates = false;     ///< other tokens while it trains
-  /// Staging bytes for a file that a checkpoint is saved to; 0 = no checkpoints.
+  bool evaluates = false;     ///< whether the job evaluates held-out tokens while it trains
+  /// Staging bytes for saving a checkpoint to a file; 0: no checkpoints are saved.
   std::int64_t save_staging_bytes = 0;
 
-  /// A job that answers prompts: what is there of them at once.
+  /// Sequences that a job which answers prompts has at once.
   struct Answers {
     std::int64_t sequences = 0;  ///< sequences answered at once, over all ranks
-    std::int64_t positions = 0;  ///< tokens of prompt and answer together
+    std::int64_t positions = 0;  ///< most tokens of a prompt and its answer together
   };
-  /// Set for jobs that answer prompts. Between the steps of one that trains, a rank takes no more tokens per
-  /// pass than a micro-batch has.
+  /// Set for jobs that answer prompts. If the job also trains, a rank takes at most as many tokens per pass
+  /// as a micro-batch has.
   std::optional<Answers> answers{};
 
-  // Activations of a layer that are kept from forward to backward, besides its input.
-  bool keeps_attention = true;  ///< attention's output, and what lies between the layer's halves
-  bool keeps_graphs = false;    ///< everything, so that nothing is computed again
+  // Whether activations of a layer, besides its input, are kept from forward to backward:
+  bool keeps_attention = true;  ///< attention's output, and the hidden states between the layer's halves
+  bool keeps_graphs = false;    ///< all activations, so that nothing is recomputed
 
-  /// Bytes that a rank may hold in all, where a disk takes what is more; nothing where there is none.
+  /// Bytes that a rank may hold in memory before more is offloaded to a disk; nothing if there is no disk for
+  /// that.
   std::optional<std::int64_t> offload_above{};
-  /// Whether that disk has the files of the checkpoint and no others, so that frozen weights can stay there.
+  /// Whether the disk holds only the checkpoint's own files, so that frozen weights alone can stay there.
   bool offloads_to_source = false;
 
   [[nodiscard]] std::int64_t batch_tokens() const { return batch_sequences * pass_length; }
