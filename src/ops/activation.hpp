@@ -5,7 +5,7 @@
 
 namespace sluice::ops {
 
-/// silu(gate) * up for two tensors of one shape and dtype; float32 inside, rounded once.
+/// SwiGLU: silu(gate) * up for two tensors of one shape and dtype; computed in float32, rounded once.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
 }  // namespace sluice::ops

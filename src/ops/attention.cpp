@@ -28,7 +28,8 @@ struct Attention : node::Function<Attention> {
     const AttentionRecord made =
         is_kept ? *record : compute({q, k, v, form.scale, documents, sink_logits(form.sinks)});
     if (record != nullptr) *record = made;
-    // The result becomes part of a graph, which the record must not be: it would keep itself.
+    // The result becomes part of a graph. The record must not be part of it, or the graph would keep itself
+    // alive.
     at::Tensor out = made.out.detach();
     context->save_for_backward({q, k, v, out, made.logsumexp});
     context->saved_data["scale"] = form.scale;

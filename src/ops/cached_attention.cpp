@@ -12,11 +12,11 @@
 namespace sluice::ops {
 namespace {
 
-/// Attention by tiles knows whole sequences alone: it lays out all keys, and has rows for all queries. Its
-/// matmuls are some twenty times as fast as reading keys query by query.
+/// Whether tiles pay off: attention by tiles lays out all keys, and has rows for all queries, but its matmuls
+/// are some twenty times as fast as reading keys query by query.
 bool pays_for_tiles(std::int64_t queries, std::int64_t keys) { return 16 * queries >= keys; }
 
-/// The rows of x behind the first `begin`.
+/// Rows of x from row `begin` on.
 at::Tensor last(const at::Tensor& x, std::int64_t begin) { return x.narrow(0, begin, x.size(0) - begin); }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Attention of a sequence that goes on: its newest tokens over the keys and values of all.
+// Attention of a sequence that is continued: its newest tokens attend to the keys and values of all its
+// tokens.
 #pragma once
 
 #include "ops/attention.hpp"
@@ -6,8 +7,8 @@
 namespace sluice::ops {
 
 /// attention() for the queries q [n, nq, d] of the last n of m tokens over the keys and values [m, nkv, d] of
-/// all of them, rows of one token dense: [n, nq, d]. Forward only, without a graph. Float32 inside, rounded
-/// once.
+/// all m tokens; the rows of a token are dense. The result is [n, nq, d]. Forward only, records no graph.
+/// Computed in float32, rounded once.
 [[nodiscard]] at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys,
                                           const at::Tensor& values, const AttentionForm& form);
 

@@ -16,9 +16,9 @@
 namespace sluice::ops {
 namespace {
 
-/// Rows that matrices for `count` tokens have: a multiple of the 16 rows of a matrix tile, and beyond 128 of
-/// an eighth of the power of two below. The matrix library compiles a kernel for every number of rows it
-/// meets and keeps it, which costs milliseconds and memory; so there must be few numbers.
+/// Rows of a matrix for `count` tokens: rounded up to a multiple of the 16 rows of a matrix tile, and beyond
+/// 128 to a multiple of an eighth of the power of two below. The matrix library compiles and keeps a kernel
+/// for every number of rows that it meets, which costs milliseconds and memory; so there must be few numbers.
 std::int64_t padded_rows(std::int64_t count) {
   constexpr std::uint64_t kTile = 16;
   const std::uint64_t step = std::max(kTile, std::bit_floor(static_cast<std::uint64_t>(count)) / 8);
@@ -32,7 +32,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std:
   SLUICE_ASSERT(chosen.is_contiguous() && chosen.scalar_type() == at::kInt &&
                     chosen.numel() <= std::numeric_limits<std::int32_t>::max(),
                 "{} choices", chosen.numel());
-  const at::Tensor choices = chosen.cpu();  // chosen itself, if it lies there
+  const at::Tensor choices = chosen.cpu();  // the tensor `chosen` itself, if it lies in main memory
   const auto* expert = static_cast<const std::int32_t*>(choices.data_ptr());
   const auto for_each_row = [&](const auto& visit) {
     for (const Range& range : tokens)
@@ -42,7 +42,7 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std:
       }
   };
 
-  // Counting sort, so that rows of one expert stay in the order of tokens.
+  // A counting sort keeps the rows of one expert in the order of tokens.
   std::vector<std::int64_t> begins(static_cast<std::size_t>(experts) + 1, 0);
   for_each_row([&](std::size_t local, std::int64_t) { ++begins[local + 1]; });
   for (std::size_t e = 0; e + 1 < begins.size(); ++e) begins[e + 1] += begins[e];

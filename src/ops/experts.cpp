@@ -26,15 +26,15 @@
 namespace sluice::ops {
 namespace {
 
-/// out = rows of a block times the matrices [experts, n, k] of the experts that they belong to, or times
-/// their transposes.
+/// out = inputs times matrices: each row of a block times the matrix of its expert, in `fused` [experts, n,
+/// k], or times the transpose.
 void multiply(const Parameter& fused, bool transposed, const RowBlock& block, const at::Tensor& inputs,
               const at::Tensor& out) {
   if (block.ends.defined())
     return device::multiply_groups(out, inputs, block,
                                    transposed ? fused.value.transpose(1, 2) : fused.value);
   const std::int64_t expert = block.parts.front().expert;
-  // A backward pass, whose blocks have kFewRows rows at least, needs the whole matrix later on anyway.
+  // A backward pass has blocks of at least kFewRows rows, and needs the whole matrix later on anyway.
   if (transposed && fused.matrices != nullptr && inputs.size(0) < kFewRows)
     return cpu::multiply_few_rows(out, inputs, fused.value.size(1),
                                   [&](std::int64_t begin, std::int64_t end, void* rows) {
@@ -44,7 +44,8 @@ void multiply(const Parameter& fused, bool transposed, const RowBlock& block, co
   ops::matmul(out, inputs, transposed ? matrix.t() : matrix);
 }
 
-/// out = rows of a block times the transposes of their experts' matrices of a fused weight.
+/// out = inputs times transposed matrices: each row of a block times the transpose of its expert's matrix,
+/// plus the product of a LoRA adapter.
 void multiply(const Weight& fused, const RowBlock& block, const at::Tensor& inputs, const at::Tensor& out) {
   multiply(fused.base, /*transposed=*/true, block, inputs, out);
   if (!fused.lora) return;
@@ -52,7 +53,7 @@ void multiply(const Weight& fused, const RowBlock& block, const at::Tensor& inpu
     LoraProduct(*fused.lora, part.expert).add_to(block.rows_of(out, part), block.rows_of(inputs, part));
 }
 
-/// The gradient of a block's outputs, on its way back through the matrices of their experts.
+/// Gradient of a block's outputs, as it is taken back through the matrices of the block's experts.
 class OutputGradient {
  public:
   OutputGradient(const Weight& fused, const RowBlock& block, const at::Tensor& d_out)
@@ -62,14 +63,14 @@ class OutputGradient {
       d_reduced_.push_back(lora_of(part).reduced_gradient(block.rows_of(d_out, part)));
   }
 
-  /// d_inputs = d_out times the matrices. It may lie where the inputs did.
+  /// d_inputs = d_out times the matrices. d_inputs may lie in the memory of the inputs.
   void multiply(const at::Tensor& d_inputs) const {
     ops::multiply(fused_.base, /*transposed=*/false, block_, d_out_, d_inputs);
     for (std::size_t i = 0; i < d_reduced_.size(); ++i)
       lora_of(block_.parts[i]).add_input_gradient(d_reduced_[i], block_.rows_of(d_inputs, block_.parts[i]));
   }
 
-  /// d_out^T inputs of one part to its matrix's gradient, if it has one, or to those of its adapter.
+  /// Adds d_out^T inputs of one part to the gradient of its matrix, or to the gradients of its adapter.
   void accumulate(std::size_t i, const at::Tensor& all_inputs) const {
     const ExpertPart& part = block_.parts[i];
     const Parameter& base = fused_.base;
@@ -87,7 +88,7 @@ class OutputGradient {
   const Weight& fused_;
   const RowBlock& block_;
   at::Tensor d_out_;
-  std::vector<at::Tensor> d_reduced_{};  ///< gradient of each part's reduced output
+  std::vector<at::Tensor> d_reduced_{};  ///< gradient of each part's product with A of the adapter
 };
 
 void clear_unwritten_expert(const ExpertParameters& parameters, std::int64_t expert) {
@@ -104,13 +105,13 @@ void clear_unwritten_expert(const ExpertParameters& parameters, std::int64_t exp
   clear(parameters.down_bias);
 }
 
-/// rows of a block += the biases [experts, n] of their experts, if there are any.
+/// Adds to each row of a block the bias of its expert, from biases [experts, n], if they are defined.
 void add_biases(const Parameter& biases, const RowBlock& block, const at::Tensor& rows) {
   if (biases.value.defined()) on::add_biases(rows, block, biases.value);
 }
 
-/// The gradient d_rows of a block's rows, each times its weight of `weights` if these are defined, to that of
-/// the bias of a part.
+/// Adds the gradient d_rows of a block's rows, each multiplied by its weight if `weights` is defined, to the
+/// gradient of a part's bias.
 void bring_bias_gradient(const Parameter& biases, const RowBlock& block, const ExpertPart& part,
                          const at::Tensor& d_rows, const at::Tensor& weights) {
   if (!biases.grad.defined()) return;
@@ -148,24 +149,24 @@ class BlockBuffers {
   at::Tensor inputs_, outputs_, gate_up_, activation_;
 };
 
-/// Rows of an expert from own tokens, on average, from which on they are worked on before others arrive. For
-/// every other expert that makes one more block, and a block costs as much as some 128 rows.
+/// Average rows per expert, from own tokens, above which own tokens are computed before others arrive. That
+/// makes one more block for every other expert, and a block costs as much as some 128 rows.
 constexpr std::int64_t kRowsApart = kExpertBlockRows * 3 / 4;
 
-/// One pass of the tokens that arrive through the experts that are here. Collective over the exchange's
-/// ranks.
+/// One pass of the arriving tokens through this rank's experts. Collective over the exchange's ranks.
 class ExpertPass {
  public:
   ExpertPass(const ExpertParameters& parameters, TokenExchange& exchange)
       : ExpertPass(parameters, exchange, exchange.arriving()) {}
 
-  /// [N, H] float32.
+  /// Sums [N, H] float32 of the experts' outputs for each token, weighted.
   at::Tensor forward() {
     for_each_block([&](const RowBlock& block) { forward(block); });
     return sums_;
   }
 
-  /// Gradients of the tokens [N, H] and of their weights [N, k], float32; adds those of the parameters.
+  /// Gradients of the tokens [N, H] and of their weights [N, k], float32; also adds the gradients of the
+  /// parameters.
   std::pair<at::Tensor, at::Tensor> backward() {
     d_weights_ = at::zeros_like(tokens_.weights);
     for_each_block([&](const RowBlock& block) {
@@ -184,7 +185,7 @@ class ExpertPass {
         own_(arriving.own),
         sums_(exchange.sums(tokens_.x.size(0), tokens_.x.size(1))) {}
 
-  /// Own tokens first, while those of others travel, if they are many.
+  /// Calls `work` with each block: with own tokens first, while others travel, if own tokens are many.
   template <class Work>
   void for_each_block(Work work) {
     const std::int64_t all = tokens_.x.size(0), experts = expert_count();
@@ -221,12 +222,12 @@ class ExpertPass {
     }
   }
 
-  /// The rows of the block's tokens, and what the expert's gate and up make of them.
+  /// Inputs of a block, and their products with the gate and up matrices of the block's experts.
   struct Entered {
     at::Tensor inputs, gate_up;
   };
 
-  /// Enters the block's first `rows` rows.
+  /// Computes the products of the block's first `rows` rows.
   Entered enter(const RowBlock& block, std::int64_t rows) {
     const Entered entered{buffers_->inputs(rows), buffers_->gate_up(rows)};
     on::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers_->inputs(block.padded));
@@ -252,7 +253,7 @@ class ExpertPass {
     on::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
     const OutputGradient of_down(parameters_.down, block, d_outputs);
-    of_down.multiply(activation);  // its gradient, so far
+    of_down.multiply(activation);  // gradient of the activation, before it is weighted
     on::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
                                  tokens_.weights, d_weights_, parameters_.gating);
     if (const at::Tensor& biases = parameters_.down_bias.value; biases.defined())
@@ -265,7 +266,7 @@ class ExpertPass {
       bring_bias_gradient(parameters_.down_bias, block, block.parts[part], d_outputs, tokens_.weights);
       bring_bias_gradient(parameters_.gate_up_bias, block, block.parts[part], gate_up, {});
     }
-    of_gate_up.multiply(inputs);  // they have done their work, so their gradient takes their place
+    of_gate_up.multiply(inputs);  // the inputs are not needed any more, so their gradient takes their memory
     on::add_rows(inputs, block, tokens_.experts.size(1), at::Tensor(), sums_);
   }
 
@@ -278,7 +279,7 @@ class ExpertPass {
   std::int64_t completed_ = 0;  ///< experts whose gradients are complete
 };
 
-/// The tokens have been sent.
+/// Receives tokens that were sent, and returns the combined results of the experts.
 at::Tensor receive_and_run(const ExpertParameters& parameters, TokenExchange& exchange) {
   const NoViewTracking guard;
   return exchange.combine(ExpertPass(parameters, exchange).forward());
@@ -296,7 +297,7 @@ void send(const ExpertTokens& own, TokenExchange& exchange) {
   exchange.begin_dispatch(own);
 }
 
-/// The exchange of a graph's node, whose thread may be another one than that of this process's messages.
+/// Exchange for a graph's node: the node may run on another thread than the one that sends messages.
 class ExchangeOfNode final : public TokenExchange {
  public:
   explicit ExchangeOfNode(TokenExchange& exchange) : exchange_(exchange) {}
@@ -342,7 +343,7 @@ class ExchangeOfNode final : public TokenExchange {
   TokenExchange& exchange_;
 };
 
-/// Objects that autograd must not look at.
+/// Arguments of a node that autograd must not look at.
 struct Unseen {
   ExpertParameters parameters;
   ExpertTokens tokens;
@@ -351,8 +352,8 @@ struct Unseen {
   [[nodiscard]] bool is_for_graph() const { return tokens.d_out.defined(); }
 };
 
-/// The older of two nodes: its forward sends, and its backward is the work that gives its inputs their
-/// gradients.
+/// The older of two nodes: its forward sends the tokens, and its backward computes the gradients of its
+/// inputs.
 struct First : node::Function<First> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const at::Tensor&,
                             const Unseen& inputs) {
@@ -384,8 +385,8 @@ struct First : node::Function<First> {
   }
 };
 
-/// The newer one: its forward is the work, and its backward sends. Of a pass for the graph alone it does
-/// neither: there the older one has sent what backward needs.
+/// The newer of two nodes: its forward computes the experts, and its backward sends. In a pass for the graph
+/// alone it does neither: the older node has already sent what backward needs.
 struct Last : node::Function<Last> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& /*sent*/,
                             const Unseen& inputs) {
@@ -408,7 +409,7 @@ struct Last : node::Function<Last> {
   }
 };
 
-/// Tokens of a rank that has none, of the shapes and types that others send.
+/// Tokens of a rank without tokens: empty, of the shapes and types that other ranks send.
 ExpertTokens no_tokens(const ExpertParameters& parameters, std::int64_t choices) {
   const at::Tensor x =
       at::empty({0, parameters.down.base.value.size(1)}, parameters.down.base.value.options());

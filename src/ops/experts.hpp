@@ -1,4 +1,4 @@
-// The experts of a layer: those of this rank, and through an exchange those of others.
+// The experts of a layer: this rank's own, and through an exchange those of other ranks.
 #pragma once
 
 #include "ops/adapters/lora.hpp"
@@ -18,43 +18,42 @@ namespace sluice::ops {
 /// Called in a backward pass with each expert of this rank in turn, once its gradients are complete.
 using ExpertCompletion = std::function<void(std::int64_t expert)>;
 
-/// The experts of this rank: gate_up [E, 2I, H] (gate rows, then up rows, or in turn as gating says), down
-/// [E, H, I]. LoRA adapters of experts have no dropout. What is added to their products, gate_up_bias [E, 2I]
-/// and down_bias [E, H], may be undefined.
+/// Parameters of this rank's experts: gate_up [E, 2I, H] (gate rows, then up rows, or alternating as `gating`
+/// says), down [E, H, I]; biases gate_up_bias [E, 2I] and down_bias [E, H], undefined for none. LoRA adapters
+/// of experts have no dropout.
 struct ExpertParameters {
   Weight gate_up;
   Weight down;
-  /// If not null, experts' gradients lie in one place, those of one expert after those of another: a backward
-  /// pass works on each expert once, and calls this before it begins the next. Outlives all graphs.
+  /// If not null, the gradients of all experts lie in one place in turn: a backward pass works on each expert
+  /// once, and calls this before it begins the next expert. Outlives all graphs.
   const ExpertCompletion* completion = nullptr;
   Parameter gate_up_bias{}, down_bias{};
   Gating gating{};
 };
 
-/// Sum over a token's experts e of weight * (down[e] swiglu(gate_up[e] x + gate_up_bias[e]) + down_bias[e]),
-/// for tokens x [T, H].
+/// Mixture of experts: sum over a token's experts e of weight * (down[e] swiglu(gate_up[e] x +
+/// gate_up_bias[e]) + down_bias[e]), for tokens x [T, H].
 ///
 /// Collective over the ranks of `exchange`, in forward (unless for the graph alone) and in backward. Weights
 /// are rounded to x's dtype; a token's contributions are added in float32 in the order of the experts, and
 /// rounded once on each rank that has some of them, so the result does not depend on the number of threads.
 /// An expert without tokens is neither read nor given a gradient. Keeps x and the routing; backward sends the
-/// tokens again and computes what it needs in blocks of kExpertBlockRows rows. `exchange` must outlive
-/// the graph.
+/// tokens again and computes in blocks of kExpertBlockRows rows. `exchange` must outlive the graph.
 ///
 /// Computation between the construction and output() overlaps with sending the tokens. So does its gradient
-/// in backward: autograd runs newer nodes first, those of output(), then those of the computation in between,
-/// then the one of the construction. This rank's own tokens need no transfer; its experts begin with them if
-/// they are many.
+/// in backward: autograd runs newer nodes first, the node of output(), then those of the computation in
+/// between, then the node of the construction. This rank's own tokens need no transfer; its experts begin
+/// with them if they are many.
 ///
-/// A pass that is given the gradient of its output `d_out` [T, H] is for the graph alone: it has no forward
-/// and sends the tokens with that gradient at once, which overlaps with everything up to the backward.
+/// With the gradient of its output, `d_out` [T, H], a pass is for the graph alone: it has no forward, and
+/// sends the tokens with that gradient at once, which overlaps with everything up to the backward.
 class Experts {
  public:
   /// Begins to send the tokens.
   Experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
           TokenExchange& exchange, const at::Tensor& d_out = {});
 
-  /// [T, H]; zeros if for the graph alone. Once.
+  /// Output of the experts [T, H]; zeros in a pass for the graph alone. Must be called once.
   [[nodiscard]] at::Tensor output();
 
  private:
@@ -66,12 +65,12 @@ class Experts {
   at::Tensor sent_;  ///< empty tensor that ties the nodes of a graph together
 };
 
-/// Experts(...).output(), with nothing between.
+/// Output of Experts for x, without computation between the construction and output().
 [[nodiscard]] at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters,
                                  const Routing& routing, TokenExchange& exchange);
 
-/// Collective over the ranks of `exchange`: takes part in a pass of the others without tokens of its own, as
-/// their tokens (k choices each) may go to its experts.
+/// Collective over the ranks of `exchange`: takes part in a pass of other ranks without tokens of its own,
+/// since their tokens (`choices` experts each) may go to this rank's experts.
 void serve_experts(const ExpertParameters& parameters, std::int64_t choices, TokenExchange& exchange);
 void serve_experts_backward(const ExpertParameters& parameters, std::int64_t choices,
                             TokenExchange& exchange);

@@ -23,11 +23,11 @@
 namespace sluice::ops {
 namespace {
 
-/// q, k, v, log_decay, beta: of a whole batch, or of one part of it.
+/// Inputs of the rule, of a whole batch or of one part: q, k, v, log_decay, beta.
 using Inputs = std::array<at::Tensor, 5>;
 
-/// Positions that are worked on at a time: a chunk, or on a device several side by side, where starting the
-/// work of one costs more than the work.
+/// Positions of a part: one chunk, or on a device several chunks side by side, where launching the work of
+/// one costs more than the work itself.
 std::int64_t part_positions(const at::Tensor& x) {
   return x.is_cpu() ? kDeltaChunkPositions : kDeltaChunksOnDevice * kDeltaChunkPositions;
 }
@@ -44,14 +44,14 @@ at::Tensor part_of(const Documents& documents, std::int64_t begin) {
   return documents.packed() ? part_of(documents.first, begin) - begin : at::Tensor();
 }
 
-/// x [b, c, heads, ...] by head, each head repeated for the value heads that share it: [b, heads * n, c, ...]
-/// in float32.
+/// x [b, c, heads, ...] by head, with each head repeated for the value heads that share it: [b, heads * n, c,
+/// ...] in float32.
 at::Tensor by_head(const at::Tensor& x, std::int64_t repeats = 1) {
   const at::Tensor heads = repeats == 1 ? x : x.repeat_interleave(repeats, 2);
   return heads.transpose(1, 2).to(at::kFloat);
 }
 
-/// Zeros behind x [b, L, ...], which change nothing that is computed, to a whole number of chunks.
+/// x [b, L, ...] extended to a whole number of chunks by zeros, which change no result.
 at::Tensor in_whole_chunks(const at::Tensor& x) {
   const std::int64_t rest = x.size(1) % kDeltaChunkPositions;
   if (rest == 0) return x;
@@ -60,7 +60,7 @@ at::Tensor in_whole_chunks(const at::Tensor& x) {
   return at::cat({x, at::zeros(sizes, x.options())}, 1);
 }
 
-/// x [b, heads, L, ...] of whole chunks, chunk by chunk: [b, heads, chunks, c, ...].
+/// x [b, heads, L, ...] cut into chunks: [b, heads, chunks, c, ...].
 at::Tensor chunks_of(const at::Tensor& x) {
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes[2] = kDeltaChunkPositions;
@@ -72,16 +72,16 @@ at::Tensor l2_normalised(const at::Tensor& x) {
   return x * (x * x).sum(-1, /*keepdim=*/true).add(1e-6).rsqrt();
 }
 
-/// How much of what a chunk's tokens write is left for others to see. c is the chunk's length.
+/// Decay factors within a chunk of c tokens: how much of what was written is left for a later reader.
 struct Decays {
-  at::Tensor between;  ///< [b, hv, c, c] from token j to a later token i of its document; 0 for others
-  at::Tensor before;   ///< [b, hv, c, 1] of the state before the chunk, at each token
-  at::Tensor after;    ///< [b, hv, c, 1] of each token's writing, after the chunk
+  at::Tensor between;  ///< decay from token j to a later token i of its document; 0 otherwise: [b, hv, c, c]
+  at::Tensor before;   ///< decay from the state before the chunk to each token: [b, hv, c, 1]
+  at::Tensor after;    ///< decay from each token to the end of the chunk: [b, hv, c, 1]
 };
 
-/// With g the decay [b, hv, c, 1] summed within the chunk: e^(g_i - g_j), e^g and e^(g_last - g), where the
-/// two belong to one document. `document` [b, c] is Documents::first of the chunk's tokens, counted from the
-/// chunk's first, and undefined without packed documents.
+/// Decays e^(g_i - g_j), e^g and e^(g_last - g) within documents, from g, the log decay [b, hv, c, 1] summed
+/// within the chunk. `document` [b, c] is Documents::first of the chunk's tokens, counted from the chunk's
+/// first token; undefined without packed documents.
 Decays decays_of(const at::Tensor& g, const at::Tensor& document) {
   const std::int64_t last = g.size(-2) - 1;
   // Differences above the diagonal are positive and could overflow before they are masked.
@@ -92,12 +92,12 @@ Decays decays_of(const at::Tensor& g, const at::Tensor& document) {
           all.after * (of_token == of_token.narrow(-2, last, 1))};
 }
 
-/// Terms of the formula, by head: [b, hv, c, ...], or of chunks side by side [b, hv, chunks, c, ...].
+/// Terms of the formula by head: [b, hv, c, ...], or of several chunks [b, hv, chunks, c, ...].
 struct Chunk {
   at::Tensor q, k, v, beta;
   Decays decay;
 
-  /// `arrange` lays out what is there by head.
+  /// `arrange` lays out a tensor that is by head: as one chunk, or as several.
   template <class Arrange>
   Chunk(const Inputs& inputs, const at::Tensor& document, Arrange arrange) {
     const auto& [q_in, k_in, v_in, log_decay, beta_in] = inputs;
@@ -110,26 +110,26 @@ struct Chunk {
     decay = decays_of(arrange(by_head(log_decay)).cumsum(-1).unsqueeze(-1), document);
   }
 
-  /// Couplings of each token with earlier ones, in what they write.
+  /// Coefficients by which each token's written values depend on those of earlier tokens.
   [[nodiscard]] at::Tensor couplings(const at::Tensor& beta_k) const {
     return (at::matmul(beta_k, k.transpose(-1, -2)) * decay.between).tril(-1);
   }
-  /// Share of the earlier state that is left after the chunk.
+  /// Share of the state before the chunk that is left after it.
   [[nodiscard]] at::Tensor left() const { return decay.before.narrow(-2, decay.before.size(-2) - 1, 1); }
 };
 
-/// x for (I + couplings) x = b.
+/// Solution x of (I + couplings) x = b.
 at::Tensor solved(const at::Tensor& couplings, const at::Tensor& b) {
   return at::linalg_solve_triangular(couplings, b, /*upper=*/false, /*left=*/true, /*unitriangular=*/true);
 }
 
 struct PartResult {
-  at::Tensor out;    ///< [b, c, hv, dv] in v's dtype
-  at::Tensor state;  ///< [b, hv, dk, dv] float32, after the part
+  at::Tensor out;    ///< output of the part, [b, c, hv, dv] in v's dtype
+  at::Tensor state;  ///< state after the part, [b, hv, dk, dv] float32
 };
 
-/// One chunk from the state S before it. With D the decays between its tokens and d those of S: the values
-/// that the chunk writes solve (I + tril(beta k k^T * D, -1)) u = beta v - beta d k S.
+/// Computes one chunk from the state S before it. With D the decays between its tokens and d the decays of S:
+/// the values that the chunk writes solve (I + tril(beta k k^T * D, -1)) u = beta v - beta d k S.
 PartResult run_chunk(const Inputs& inputs, const at::Tensor& document, const at::Tensor& state) {
   const Chunk chunk(inputs, document, [](const at::Tensor& x) { return x; });
   const auto& [q, k, v, beta, decay] = chunk;
@@ -143,14 +143,15 @@ PartResult run_chunk(const Inputs& inputs, const at::Tensor& document, const at:
   return {out.transpose(1, 2).to(inputs[2].scalar_type()), after};
 }
 
-/// Several chunks: all that does not need the state is computed for all of them, and what they write is u - w
-/// S, with u and w the solutions for beta v and beta d k. Then there is little to do chunk after chunk.
+/// Computes several chunks: everything that does not need the state is computed for all of them at once; what
+/// they write is u - w S, with u and w the solutions for beta v and beta d k. Little is left to do chunk
+/// after chunk.
 PartResult run_chunks_together(Inputs inputs, at::Tensor document, at::Tensor state) {
   const std::int64_t length = inputs[2].size(1);
   for (at::Tensor& x : inputs) x = in_whole_chunks(x);
   const std::int64_t chunks = inputs[2].size(1) / kDeltaChunkPositions;
   if (document.defined()) {
-    // Tokens behind the last belong to its document, so that the state of it stays.
+    // Added tokens belong to the last token's document, so that its state stays.
     const std::int64_t behind = chunks * kDeltaChunkPositions - length;
     document = at::cat({document, document.narrow(1, length - 1, 1).expand({-1, behind})}, 1)
                    .view({-1, chunks, kDeltaChunkPositions});
@@ -178,7 +179,8 @@ PartResult run_part(const Inputs& inputs, const at::Tensor& document, const at::
                                                    : run_chunks_together(inputs, document, state);
 }
 
-/// All parts, from `state` to the one behind them. Adds the state before each to `states`, if it is not null.
+/// Computes all parts, from `state` to the state behind the last one. Appends the state before each part to
+/// `states`, if not null.
 at::Tensor run_parts(const Inputs& inputs, const Documents& documents, at::Tensor& state,
                      node::variable_list* states) {
   const at::Tensor& v = inputs[2];
@@ -193,10 +195,11 @@ at::Tensor run_parts(const Inputs& inputs, const Documents& documents, at::Tenso
   return out;
 }
 
-/// A tensor that begins a graph of its own.
+/// The values of x as a tensor that begins a graph of its own.
 at::Tensor leaf(const at::Tensor& x) { return x.detach().requires_grad_(true); }
 
-/// Gradients of a part's inputs, and of the state before it in place of `d_state`, the one after it.
+/// Gradients of a part's inputs. Replaces `d_state`, the gradient of the state after the part, by the
+/// gradient of the state before it.
 Inputs part_backward(const Inputs& inputs, const at::Tensor& document, const at::Tensor& state,
                      const at::Tensor& d_out, at::Tensor& d_state) {
   const at::AutoGradMode with_graph(true);

@@ -30,8 +30,7 @@ struct Linear : node::Function<Linear> {
   }
 };
 
-/// Linear layer with a LoRA adapter. Backward makes the small products again, so that the input is all that
-/// is kept.
+/// Linear layer with a LoRA adapter. Backward recomputes the small products, so that only the input is kept.
 struct LoraLinear : node::Function<LoraLinear> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Weight& w,
                             Purpose purpose) {
@@ -74,7 +73,7 @@ at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose) {
   const at::Tensor& weight = w.base.value;
   SLUICE_ASSERT(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1),
                 "a product of rows of {} with a weight of {} columns", x.size(-1), weight.size(-1));
-  // oneDNN's fast kernels take dense matrices alone.
+  // oneDNN's fast kernels need dense matrices.
   const at::Tensor rows = x.contiguous();
   if (w.lora) return LoraLinear::apply(rows, w, purpose);
   if (purpose == Purpose::kOutput && !node::wants_graph(x)) return ops::matmul(rows, weight.t());

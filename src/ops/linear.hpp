@@ -6,12 +6,12 @@
 
 namespace sluice::ops {
 
-/// Whether a pass is for its result, or for the graph alone: what is run again for its backward needs no
-/// output.
+/// Purpose of a pass: its output, or the graph alone, if it is recomputed for its backward and nobody reads
+/// the output.
 enum class Purpose : bool { kOutput, kGraph };
 
-/// x [T, in] times the transpose of w [out, in]: [T, out]; zeros if for the graph alone. No bias.
-/// The products of a LoRA adapter of w are added, each rounded to x's dtype.
+/// Linear layer without bias: x [T, in] times the transpose of w [out, in], as [T, out]; zeros in a pass for
+/// the graph alone. The products of a LoRA adapter of w are added, each rounded to x's dtype.
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose = Purpose::kOutput);
 
 }  // namespace sluice::ops

@@ -30,7 +30,7 @@ bool fits(std::int64_t tokens, const at::Tensor& weight) {
   return tokens * weight.size(0) * weight.element_size() <= kKeptLogitBytes;
 }
 
-/// Sums over no logits.
+/// Initial sums, over no logits.
 LogitSums empty_sums(const at::Tensor& hidden) {
   const std::int64_t tokens = hidden.size(0);
   const at::TensorOptions single = hidden.options().dtype(at::kFloat);
@@ -55,7 +55,7 @@ class LoraHead {
     ops::matmul(logits, reduced_, lora_.b.value.narrow(0, first, logits.size(1)).t(), Into::kAdd);
   }
 
-  /// begin_gradient() and end_gradient() enclose the gradients of all tiles.
+  /// Begins the gradients of all tiles, which finish_gradient() completes.
   void begin_gradient() {
     into_ = into_gradient(lora_.b);
     d_reduced_ = at::zeros(reduced_.sizes(), reduced_.options().dtype(at::kFloat));
@@ -65,7 +65,7 @@ class LoraHead {
     if (lora_.b.grad.defined())
       ops::matmul(lora_.b.grad.narrow(0, first, d_logits.size(1)), d_logits.t(), reduced_, into_);
   }
-  /// Adds to the gradient of the tokens, float32.
+  /// Adds the adapter's part to the gradient of the tokens, float32.
   void finish_gradient(const at::Tensor& d_hidden) const {
     const at::Tensor d_reduced = d_reduced_.mul(lora_.scale).to(inputs_.scalar_type());
     const Parameter& a = lora_.a;
@@ -108,7 +108,7 @@ class TokenGroup {
     on::cross_entropies(sums_, targets_, losses);
   }
 
-  /// Gradient, after loss(). Logits that were not kept are computed again.
+  /// Computes the gradient; called after loss(). Logits that were not kept are recomputed.
   void gradient(double scale, const at::Tensor& d_hidden) {
     const Into into = into_gradient(w_);
     if (lora_) lora_->begin_gradient();
@@ -126,7 +126,7 @@ class TokenGroup {
 
  private:
   [[nodiscard]] std::int64_t vocabulary() const { return w_.value.size(0); }
-  /// Logits of the words from `first` on.
+  /// Logits of a tile of the vocabulary, from id `first` on.
   [[nodiscard]] at::Tensor tile(std::int64_t first) const {
     at::Tensor logits = ops::matmul(hidden_, rows_from(w_.value, first, width_).t());
     if (lora_) lora_->add_to(logits, first);
@@ -161,7 +161,8 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, con
   const at::Tensor rows = hidden.contiguous();
   CrossEntropy result{at::empty({rows.size(0)}, rows.options().dtype(at::kDouble)), {}};
   if (want_grad) result.d_hidden = at::empty_like(rows);
-  // More where none are kept, because the weight and its gradient pass through memory once per group.
+  // Groups are larger where no logits are kept, because the weight and its gradient pass through memory once
+  // per group.
   const std::int64_t tokens = fits(kKeptLogitTokens, w.base.value) ? kKeptLogitTokens : kLossTokens;
   for (std::int64_t begin = 0; begin < rows.size(0); begin += tokens) {
     const std::int64_t count = std::min(tokens, rows.size(0) - begin);

@@ -5,15 +5,15 @@
 
 namespace sluice::ops {
 
-/// Factor of the normalised value.
+/// How a norm's weight enters: the factor of the normalised value.
 enum class NormWeight {
-  kFactor,       ///< the weight, after rounding to the dtype: Llama, Qwen3
-  kZeroCentred,  ///< 1 + weight in float32, before the one rounding: Gemma, Qwen3.5
-  kUnrounded,    ///< the weight in float32, before the one rounding: gpt-oss
+  kFactor,       ///< weight, after the value is rounded to the dtype: Llama, Qwen3
+  kZeroCentred,  ///< 1 + weight in float32, rounded once: Gemma, Qwen3.5
+  kUnrounded,    ///< weight in float32, rounded once: gpt-oss
 };
 
-/// x / sqrt(mean(x^2) + eps) times the weight [N] over the last dimension of x [..., N], in x's dtype and
-/// with the roundings of transformers. The normalised value is computed in float32.
+/// RMS norm over the last dimension: x / sqrt(mean(x^2) + eps) times the weight [N], for x [..., N], in x's
+/// dtype and with the roundings of transformers. The normalised value is computed in float32.
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps,
                                   NormWeight kind = NormWeight::kFactor);
 

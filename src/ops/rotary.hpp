@@ -7,30 +7,31 @@
 
 namespace sluice::ops {
 
-/// Layout of the pairs of a head's dim entries that turn together, pair i of dim / 2.
+/// Which of a head's `dim` entries form pair i of dim / 2, whose entries are rotated together.
 enum class RotaryLayout : std::uint8_t {
-  kHalves,       ///< x[i] and x[i + dim/2]
-  kInterleaved,  ///< x[2i] and x[2i + 1]
+  kHalves,       ///< pair x[i] and x[i + dim/2]
+  kInterleaved,  ///< pair x[2i] and x[2i + 1]
 };
 
-/// Cosines and sines of each position's angles: float32 [L, dim / 2] each. Computed, never loaded.
+/// Rotary table: cosines and sines of each position's angles, float32 [L, dim / 2] each. Computed, never
+/// loaded.
 struct RotaryTable {
   at::Tensor cos;
   at::Tensor sin;
   RotaryLayout layout = RotaryLayout::kHalves;
 };
 
-/// `frequencies` float32 [dim / 2], radians per position, of the `dim` entries of a head that turn; cosines
-/// and sines are multiplied with `magnitude`.
+/// Rotary table of `length` positions. `frequencies`: radians per position of each pair, float32 [dim / 2];
+/// cosines and sines are multiplied by `magnitude`.
 [[nodiscard]] RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies,
                                             double magnitude, RotaryLayout layout = RotaryLayout::kHalves);
 
-/// Rotates each pair of the first dim entries of x [b, L, heads, d] by its position's angle, each result in
-/// the place of what it was made of, and leaves the other entries; the table has at least L rows, and dim <=
-/// d. Table and products are rounded to x's dtype, as transformers does it.
+/// Rotates each pair of the first dim entries of x [b, L, heads, d] by its position's angle and leaves the
+/// other entries; results keep the places of the entries that they come from. The table has at least L rows,
+/// and dim <= d. Table and products are rounded to x's dtype, as in transformers.
 [[nodiscard]] at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table);
 
-/// The table's rows at `positions` [n] (int64), for tokens x [1, n, heads, d] at these places.
+/// Rows of the table at `positions` [n] (int64), for tokens x [1, n, heads, d].
 [[nodiscard]] RotaryTable rotary_rows(const RotaryTable& table, const at::Tensor& positions);
 
 }  // namespace sluice::ops

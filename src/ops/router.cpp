@@ -17,7 +17,7 @@
 namespace sluice::ops {
 namespace {
 
-/// Products take one dtype: a float32 matrix as the sum of terms in the dtype of the tokens, two of bfloat16.
+/// A float32 matrix as a sum of terms in the tokens' dtype, two of bfloat16, because products need one dtype.
 std::vector<at::Tensor> terms_of(const at::Tensor& matrix, at::ScalarType dtype) {
   if (dtype == at::kFloat) return {matrix};
   const at::Tensor high = matrix.to(dtype);
@@ -39,7 +39,7 @@ void accumulate(const Parameter& to, const std::vector<at::Tensor>& d_out,
     for (const at::Tensor& input : inputs) ops::matmul(to.grad, term.t(), input, into_gradient(to));
 }
 
-/// scale * x A^T of a LoRA adapter, in float32 as the router's own products.
+/// Product scale * x A^T of a LoRA adapter, as terms, in float32 like the router's own products.
 std::vector<at::Tensor> reduced_terms(const at::Tensor& x, const Lora& lora) {
   return terms_of(product_of_terms({x}, {lora.a.value.t()}).mul_(lora.scale), x.scalar_type());
 }
@@ -55,8 +55,8 @@ std::vector<at::Tensor> lora_backward(const at::Tensor& x, const Lora& lora,
   return d_reduced;
 }
 
-/// d_logits^T x to w's gradient, or to those of its adapter, and the gradient of x. There may be several
-/// terms of d_logits side by side.
+/// Adds d_logits^T x to w's gradient, or to the gradients of its adapter; returns the gradient of x. d_logits
+/// may be several terms side by side.
 at::Tensor products_backward(const at::Tensor& x, const Weight& w, const at::Tensor& d_logits) {
   const std::int64_t experts = w.base.value.size(0);
   std::vector<at::Tensor> terms, matrices;
@@ -74,14 +74,14 @@ at::Tensor products_backward(const at::Tensor& x, const Weight& w, const at::Ten
   return ops::matmul(at::cat(all, 1), at::cat(matrices, 0));
 }
 
-/// The sum of d_logits over the tokens, all terms of them, to the bias's gradient.
+/// Adds the sum of d_logits over tokens and terms to the bias's gradient.
 void bring_bias(const Parameter& bias, const at::Tensor& d_logits) {
   if (!bias.grad.defined()) return;
   const at::Tensor sums = d_logits.sum(0, /*keepdim=*/false, at::kFloat);
   gradient_to_add_to(bias).add_(sums.view({-1, bias.value.size(0)}).sum(0));
 }
 
-/// Keeps what backward needs: nothing of the choice.
+/// Keeps the options that backward needs, which do not include those of the choice.
 void keep(node::AutogradContext* context, const RouterOptions& options) {
   context->saved_data["normalize"] = options.normalize_weights;
   context->saved_data["score"] = static_cast<std::int64_t>(options.score);
@@ -97,7 +97,8 @@ RouterOptions kept_options(node::AutogradContext* context) {
           .scale = static_cast<float>(context->saved_data["scale"].toDouble())};
 }
 
-/// Weights of the chosen experts. What autograd must not look at travels in one struct.
+/// Graph node for the weights of the chosen experts. Arguments that autograd must not look at are in one
+/// struct.
 struct Weights : node::Function<Weights> {
   struct Inputs {
     Weight w;
@@ -136,12 +137,13 @@ struct Weights : node::Function<Weights> {
   }
 };
 
-/// All of a routing, without its graph.
+/// Computes a whole routing, without a graph.
 Routing decide(const at::Tensor& x, const Weight& w, const Parameter& bias, const RouterOptions& options,
                const at::Tensor& chosen, bool keeps_logits) {
   const at::NoGradGuard no_grad;
   Routing routing;
-  // Products of bfloat16 numbers are exact in float32, and so are their sums to rounding: nothing is widened.
+  // Products of bfloat16 numbers and their sums are exact in float32 up to rounding, so nothing is converted
+  // first.
   routing.probabilities = at::empty({x.size(0), w.base.value.size(0)}, x.options().dtype(at::kFloat));
   ops::matmul(routing.probabilities, x, w.base.value.t());
   if (w.lora)

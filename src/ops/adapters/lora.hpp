@@ -1,4 +1,4 @@
-// Low-rank changes of weights (LoRA): y = W x + scale * B A dropout(x).
+// Low-rank adaptation of weights (LoRA): y = W x + scale * B A dropout(x).
 #pragma once
 
 #include "ops/parameter.hpp"
@@ -9,30 +9,31 @@
 
 namespace sluice::ops {
 
-/// Dropout of adapter inputs in a pass. Element i of token t is drawn from (seed, step, adapter, t, i) alone,
-/// so that any number of ranks draws the same.
+/// Dropout of adapter inputs in a pass. The draw for element i of token t depends on (seed, step, adapter, t,
+/// i) alone, and so not on the number of ranks.
 struct Dropout {
   double rate = 0;
   std::uint64_t seed = 0;
   std::int64_t step = 0;
-  std::int64_t first_token = 0;  ///< index of the pass's first token in the step's tokens over all ranks
+  std::int64_t first_token = 0;  ///< number of the pass's first token among the step's tokens over all ranks
 };
 
-/// LoRA adapter of a weight [out, in], or of fused experts [E, out, in]: adds scale * B A to it (Hu et al.
-/// 2021).
+/// LoRA adapter (Hu et al. 2021): adds scale * B A to a weight [out, in], or to each of fused experts [E,
+/// out, in].
 struct Lora {
-  Parameter a;  ///< [rank, in], or [E, rank, in]
-  Parameter b;  ///< [out, rank], or [E, out, rank]
+  Parameter a;  ///< matrix A [rank, in], or [E, rank, in]
+  Parameter b;  ///< matrix B [out, rank], or [E, out, rank]
   double scale = 1;
-  const Dropout* dropout = nullptr;  ///< null or of rate 0: none; read in the forward pass; never of experts
-  std::int64_t stream = 0;           ///< number of the adapter, for its dropout
+  /// dropout of the inputs, read in the forward pass; null or of rate 0: none; always null for experts
+  const Dropout* dropout = nullptr;
+  std::int64_t stream = 0;  ///< number of the adapter, which keys its dropout
 };
 
-/// A weight that tokens are multiplied with, and its adapter, if any. An adapted weight takes no gradient
+/// A weight that multiplies tokens, with its adapter if it has one. An adapted weight gets no gradient
 /// itself.
 struct Weight {
   Weight() = default;
-  /// Not explicit: a parameter is a weight without an adapter, and is passed as one.
+  /// Implicit on purpose: a parameter is a weight without an adapter, and is passed as one.
   Weight(Parameter parameter, std::optional<Lora> adapter = {})  // NOLINT(google-explicit-constructor)
       : base(std::move(parameter)), lora(std::move(adapter)) {}
 

@@ -1,12 +1,12 @@
-// Work on one element of an array, for every processor: compiled into the loop or the kernel that calls it.
-// Internal to src/ops.
+// Qualifiers of functions that work on one element of an array, for every processor: they are compiled into
+// the loop or kernel that calls them. Internal to src/ops.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// A call would keep a loop from becoming vector code, and would compute without the instructions that the
-// function around it was compiled for.
+// Forces inlining: a call would keep a loop from being vectorised, and would compute without the instructions
+// for which the calling function was compiled.
 #ifdef __CUDACC__
 #define SLUICE_ELEMENT __host__ __device__ __forceinline__
 #define SLUICE_VECTOR_LOOP

@@ -1,6 +1,6 @@
-// Numbers of an optimizer's state as float32 and back, in the formats that ops/cpu/optimizer/formats.hpp
-// describes. Compiled into their callers: one after the other over a few elements, a processor begins the
-// next while the divisions and roots of the last are under way.
+// Conversion between float32 and the formats of an optimizer's state, as ops/cpu/optimizer/formats.hpp
+// describes them. The functions are compiled into their callers: called one after the other over a few
+// elements, they let a processor begin one conversion while divisions and roots of the last are in flight.
 #pragma once
 
 #include "base/optimizer_mode.hpp"
@@ -18,10 +18,11 @@ namespace sluice::ops::arithmetic {
 SLUICE_ELEMENT std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 SLUICE_ELEMENT float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-/// Bits of x >= 0 as an integer, in the order of the numbers: a maximum that vectorises without more.
+/// Magnitude of x as an integer in the same order, by its bits: its maximum vectorises without further
+/// measures.
 SLUICE_ELEMENT std::int32_t magnitude(float x) { return static_cast<std::int32_t>(bits_of(x) & 0x7fffffffU); }
 
-/// The nearest integer of |x| < 2^22, without the call that rounding functions are.
+/// Nearest integer of |x| < 2^22, without a call of a rounding function.
 SLUICE_ELEMENT std::int32_t nearest(float x) {
   constexpr float kShift = 12582912.0F;  // 1.5 * 2^23: the integer part lands in the low bits
   return std::bit_cast<std::int32_t>(x + kShift) - std::bit_cast<std::int32_t>(kShift);
@@ -31,7 +32,8 @@ inline constexpr float kFirstSteps = 127, kSecondSteps = 255;
 
 SLUICE_ELEMENT float inverse(float scale) { return scale > 0 ? 1 / scale : 0; }
 
-/// Calls block(first element, count, scale's number); compiled into its caller, for the caller's processor.
+/// Calls block(first element, count, number of the scale); compiled into its caller, for the caller's
+/// processor.
 template <class Block>
 SLUICE_ELEMENT void for_each_block(std::int64_t n, Block block) {
   const std::int64_t whole = n / kStateBlock;
@@ -45,7 +47,7 @@ SLUICE_ELEMENT float largest_magnitude(const float* x, std::int64_t n) {
   return float_of(static_cast<std::uint32_t>(largest));
 }
 
-/// Elements from `begin` on, none beyond 2^32.
+/// Random draws of elements from `begin` on, none beyond element 2^32.
 SLUICE_ELEMENT void draw_within_period(std::uint64_t keys, std::uint32_t begin, std::int64_t n,
                                        std::uint32_t* out) {
   const std::uint32_t first = begin + static_cast<std::uint32_t>(keys);
@@ -70,10 +72,10 @@ SLUICE_ELEMENT void draw(std::uint64_t key, std::int64_t begin, std::int64_t n, 
   }
 }
 
-/// A bfloat16, by its bits.
+/// Value of a bfloat16, given by its bits.
 SLUICE_ELEMENT float float_of_bfloat16(std::uint16_t bits) { return float_of(std::uint32_t{bits} << 16); }
 
-/// A weight as the bits of a bfloat16, rounded with the low half of a draw.
+/// Bits of a weight as bfloat16, rounded stochastically with the low half of a draw.
 SLUICE_ELEMENT std::uint16_t rounded_weight(float weight, std::uint32_t draw) {
   return static_cast<std::uint16_t>((bits_of(weight) + (draw & 0xffffU)) >> 16);
 }
@@ -146,20 +148,21 @@ SLUICE_ELEMENT void read_first_codes(const std::int8_t* codes, const float* scal
       });
 }
 
-/// The largest magnitude of each block.
+/// Finds the scale of each block: the largest magnitude of its elements.
 SLUICE_ELEMENT void find_scales(const float* from, std::int64_t n, float* scales) {
   for_each_block(
       n, [&](std::int64_t first, std::int64_t count, std::int64_t block)
              __attribute__((always_inline)) { scales[block] = largest_magnitude(from + first, count); });
 }
 
-/// Writes codes with the scales that find_scales() has found, as do the functions below.
+/// Writes codes with the scales that find_scales() found; the other write functions do likewise.
 SLUICE_ELEMENT void write_first_codes(const float* from, std::int64_t n, std::int8_t* codes,
                                       const float* scales) {
   for_each_block(
       n, [&](std::int64_t first, std::int64_t count, std::int64_t block) __attribute__((always_inline)) {
         const float scale = scales[block];
-        const float least = std::max(scale, std::numeric_limits<float>::min());  // 0 / 0 where all are 0
+        // avoids 0 / 0 in a block of zeros
+        const float least = std::max(scale, std::numeric_limits<float>::min());
         for (std::int64_t i = first; i < first + count; ++i)
           codes[i] =
               static_cast<std::int8_t>(nearest(2 * kFirstSteps * from[i] / (least + std::abs(from[i]))));

@@ -1,4 +1,4 @@
-// SwiGLU of one gate and up number, by Gating. Internal to src/ops.
+// SwiGLU of one gate and one up number, as Gating describes. Internal to src/ops.
 #pragma once
 
 #include "ops/arithmetic/element.hpp"
@@ -8,7 +8,7 @@
 
 namespace sluice::ops::arithmetic {
 
-/// silu(gate) * up.
+/// Plain SwiGLU: silu(gate) * up.
 struct PlainGate {
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate; }
   SLUICE_ELEMENT float factor(float up) const { return up; }
@@ -17,7 +17,7 @@ struct PlainGate {
   SLUICE_ELEMENT float through_up(float /*up*/, float grad) const { return grad; }
 };
 
-/// SwiGLU of numbers that are clamped at a limit.
+/// SwiGLU with inputs that are clamped at a limit.
 struct LimitedGate {
   float limit, slope;
 
@@ -32,7 +32,7 @@ struct LimitedGate {
   SLUICE_ELEMENT float through_up(float up, float grad) const { return std::abs(up) > limit ? 0.0F : grad; }
 };
 
-/// Calls f with the gate that is meant.
+/// Calls f with the gate that `gating` describes.
 template <class F>
 void with_gate(const Gating& gating, F&& f) {
   if (gating.has_limit())

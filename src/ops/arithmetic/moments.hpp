@@ -1,4 +1,4 @@
-// AdamW and Lion: formulas of float32 numbers, whatever they are kept in. Internal to src/ops.
+// Formulas of AdamW and Lion on float32 numbers, for state in any format. Internal to src/ops.
 #pragma once
 
 #include "ops/arithmetic/element.hpp"
@@ -10,8 +10,8 @@
 
 namespace sluice::ops::arithmetic {
 
-/// AdamWStep as the float32 factors of torch's formula, and of the same with numerator and denominator
-/// multiplied by root_correction2.
+/// Constants of an AdamWStep as float32 factors: of torch's formula, and of the same formula with numerator
+/// and denominator multiplied by root_correction2.
 struct AdamWFactors {
   static constexpr Moments kMoments = Moments::kFirstAndSecond;
   float decay, beta1_rest, beta2, beta2_rest, root_correction2, eps, step_size, gradient_scale, scaled_eps,
@@ -29,8 +29,9 @@ struct AdamWFactors {
         scaled_step(static_cast<float>(step.lr / step.bias_correction1 * std::sqrt(step.bias_correction2))) {}
 };
 
-/// `second` holds second moments, or their square roots. Torch's sequence of operations, or one division
-/// less: divisions and roots are what takes the time of rounded state.
+/// AdamW's formula over n elements. `second` holds second moments, or their square roots (kRoots). Uses
+/// torch's sequence of operations, or (kScaled) one division less: divisions and roots take most of the time
+/// for rounded state.
 template <bool kRoots, bool kScaled>
 SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* gradient, std::int64_t n,
                           const AdamWFactors& f) {
@@ -47,7 +48,7 @@ SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* 
   }
 }
 
-/// The formula of the factors, over an open block.
+/// Applies the factors' formula to an open block.
 template <std::int64_t kMost>
 SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const AdamWFactors& f) {
   if (block.has_roots())
@@ -58,7 +59,7 @@ SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const AdamWFactors& f) {
     adamw<false, true>(block.weights(), block.first(), block.second(), block.gradient(), block.count(), f);
 }
 
-/// Constants of one Lion step as the formula takes them.
+/// Constants of one Lion step, as its formula takes them.
 struct LionFactors {
   static constexpr Moments kMoments = Moments::kFirst;
   float decay, beta1, beta1_rest, beta2, beta2_rest, rate, gradient_scale;
@@ -89,7 +90,7 @@ SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const LionFactors& f) {
   lion(block.weights(), block.first(), block.gradient(), block.count(), f);
 }
 
-/// The factors of an optimizer's step.
+/// Type of the factors for an optimizer's step.
 template <class Step>
 struct StepFactors;
 template <>
@@ -103,7 +104,7 @@ struct StepFactors<LionStep> {
 template <class Step>
 using FactorsOf = typename StepFactors<Step>::Type;
 
-/// One block of a run, read, updated and written.
+/// Reads, updates and writes one block of a run.
 template <std::int64_t kMost, class Factors>
 SLUICE_ELEMENT void update_block(const UpdateRun& run, const UpdateFormats& formats, std::int64_t offset,
                                  std::int64_t count, const Factors& f) {

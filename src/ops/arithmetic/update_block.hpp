@@ -1,4 +1,4 @@
-// The numbers of a few elements as float32, read and written in the loop that computes with them.
+// A few elements of a run as float32, read and written in the loop that computes with them.
 #pragma once
 
 #include "ops/arithmetic/element.hpp"
@@ -13,10 +13,10 @@ namespace sluice::ops::arithmetic {
 /// The moments that an optimizer keeps.
 enum class Moments : bool { kFirst, kFirstAndSecond };
 
-/// Elements [offset, offset + count) of a run, count <= kMost: where they lie, or converted into buffers of
-/// the object's own, which save() writes back. All of it is compiled into its caller, for the caller's
-/// processor. With 8-bit state they begin and end where scales do, or with the run; or several share a scale,
-/// which those who opened them find together before each calls save_numbers().
+/// Elements [offset, offset + count) of a run, count <= kMost, as float32: in place, or converted into
+/// buffers of this object, which save() writes back. Compiled into its caller, for the caller's processor.
+/// With 8-bit state the elements begin and end where scales do, or with the run; or several blocks share a
+/// scale, which their owner finds for all of them before it calls save_numbers().
 template <std::int64_t kMost>
 class OpenBlock {
  public:
@@ -50,7 +50,7 @@ class OpenBlock {
     find_scales();
     save_numbers();
   }
-  /// Saves the numbers with the scales that are there.
+  /// Saves the numbers with scales that were found before.
   SLUICE_ELEMENT void save_numbers() {
     alignas(64) std::array<std::uint32_t, kMost> draws;
     if (weights_draw() || (has_second_ && formats_.state == StateFormat::kBFloat16))
@@ -60,8 +60,8 @@ class OpenBlock {
     if (has_second_) save_second(draws.data());
   }
 
-  /// Magnitudes that the scales must hold, in the order of numbers (arithmetic::magnitude): the largest of
-  /// the first moments, and of the roots of the second ones.
+  /// Largest magnitudes that the scales must represent, as integers in order (arithmetic::magnitude): of the
+  /// first moments, and of the roots of the second moments.
   [[nodiscard]] SLUICE_ELEMENT std::int32_t first_magnitude() const { return largest(first_); }
   [[nodiscard]] SLUICE_ELEMENT std::int32_t second_magnitude() const {
     return has_second_ ? largest(second_) : 0;
@@ -128,8 +128,8 @@ class OpenBlock {
     else if (formats_.state == StateFormat::kInt8)
       arithmetic::read_first_codes(here<std::int8_t>(run_.first), scales(run_.first_scales), count_, first_);
   }
-  /// Finds the scales before anything is written: each is the end of a chain of comparisons, which need not
-  /// be waited for.
+  /// Finds the scales before anything is written: each is the end of a chain of comparisons, during which
+  /// other work can go on.
   SLUICE_ELEMENT void find_scales() {
     if (formats_.state != StateFormat::kInt8) return;
     arithmetic::find_scales(first_, count_, scales(run_.first_scales));

@@ -24,42 +24,43 @@ namespace sluice::ops {
 inline constexpr double kAdafactorEps1 = 1.1920928955078125e-07, kAdafactorEps2 = 1e-3, kAdafactorD = 1,
                         kAdafactorDecay = -0.8;
 
-/// Whole rows of one matrix, of which others may hold more; all of it the caller's.
+/// Whole rows of one matrix, of which other ranks may hold more rows. All memory is the caller's.
 struct FactoredRun {
-  std::int64_t rows = 0;  ///< rows of the matrix that this rank has
+  std::int64_t rows = 0;  ///< rows of the matrix that this rank holds
   std::int64_t columns = 0;
-  std::int64_t begin = 0;   ///< the first element's place in the matrix
+  std::int64_t begin = 0;   ///< place of the first element in the matrix
   std::uint64_t draws = 0;  ///< index of the first draw of stochastic rounding, see UpdateRun::draws
   std::byte* weights = nullptr;
   std::byte* master = nullptr;
   const std::byte* gradient = nullptr;
-  float* row = nullptr;     ///< [rows]; null for a vector, which is one row
-  float* column = nullptr;  ///< [columns], over all rows of the matrix; for a vector its second moment
+  float* row = nullptr;  ///< row state [rows]; null for a vector, which is one row
+  /// column state [columns], over all rows of the matrix; for a vector its second moment
+  float* column = nullptr;
   float gradient_scale = 1;
 
   [[nodiscard]] bool is_vector() const { return row == nullptr; }
 };
 
-/// Sums over rows that are here, to be added up over all ranks.
+/// Sums over this rank's rows, to be added up over all ranks.
 struct FactoredSums {
   double weight_squares = 0;
   double rows = 0;  ///< sum of the elements of `row`
 };
 
-/// Updates `row`; adds the squares of the gradient to `column_squares` [columns]. Of a vector those are all
-/// that is needed. `rho` as above.
+/// Updates the row state; adds the squares of the gradient to `column_squares` [columns]. A vector needs
+/// nothing else. `rho` as in the formulas above.
 [[nodiscard]] FactoredSums adafactor_sums(const FactoredRun& run, const UpdateFormats& formats, double rho,
                                           double* column_squares);
 
-/// Updates `column` from the squares of all rows, `rows` many.
+/// Updates the column state from the squares summed over all `rows` rows of the matrix.
 void adafactor_columns(const FactoredRun& run, double rho, const double* column_squares, std::int64_t rows);
 
-/// Sum of the squares of the update U. `mean_row`: mean of `row` over all rows of the matrix; ignored for a
-/// vector.
+/// Sum of the squares of the update U. `mean_row`: mean of the row state over all rows of the matrix; ignored
+/// for a vector.
 [[nodiscard]] double adafactor_update_squares(const FactoredRun& run, const UpdateFormats& formats,
                                               double mean_row);
 
-/// W = W decay - rate U.
+/// Updates the weights: W = W decay - rate U.
 void adafactor_update(const FactoredRun& run, const UpdateFormats& formats, double mean_row, double decay,
                       double rate);
 

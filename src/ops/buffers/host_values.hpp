@@ -1,4 +1,4 @@
-// Numbers of tensors and arrays on compute_device() as plain ones in main memory, and back.
+// Copies numbers of tensors and arrays on compute_device() to main memory, and back.
 #pragma once
 
 #include "ops/runtime/compute_device.hpp"
@@ -14,7 +14,7 @@
 
 namespace sluice::ops {
 
-/// All elements, in order, as T.
+/// All elements of a tensor, in order, as T in main memory.
 template <class T>
 [[nodiscard]] std::vector<T> host_values(const at::Tensor& x) {
   std::vector<T> values(static_cast<std::size_t>(x.numel()));
@@ -22,13 +22,13 @@ template <class T>
   return values;
 }
 
-/// out = values, as many as it has elements.
+/// Copies `values`, as many as `out` has elements, to `out`.
 template <class T>
 void set_values(const at::Tensor& out, std::span<const T> values) {
   out.copy_(at::from_blob(const_cast<T*>(values.data()), out.sizes(), c10::CppTypeToScalarType<T>::value));
 }
 
-/// A tensor [n] of these values.
+/// Tensor [n] of the given values.
 template <class T>
 [[nodiscard]] at::Tensor tensor_of(std::span<const T> values) {
   at::Tensor out = at::empty({std::ssize(values)}, compute_options(c10::CppTypeToScalarType<T>::value));

@@ -1,4 +1,4 @@
-// Work on memory that is no tensor, on this process's threads.
+// Shares work on plain memory among this process's threads.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace sluice::ops {
 
-/// Calls work(begin, end) for parts of [0, count) that together are all of it, threads sharing them. A part
-/// has at least `least` but for the last one; where the cuts are depends on the number of threads.
+/// Calls work(begin, end) for parts that together make up [0, count), on several threads. Each part but the
+/// last has at least `least` elements; where the cuts lie depends on the number of threads.
 void share_work(std::int64_t count, std::int64_t least,
                 const std::function<void(std::int64_t begin, std::int64_t end)>& work);
 

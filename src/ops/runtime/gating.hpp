@@ -3,14 +3,14 @@
 
 namespace sluice::ops {
 
-/// Without a limit silu(gate) * up. With one gate' = min(gate, limit) and up' = up within [-limit, limit]
-/// make (up' + 1) * gate' * sigmoid(slope * gate'), as in gpt-oss; no gradient passes a number that was cut
-/// off.
+/// Form of a SwiGLU. Without a limit silu(gate) * up. With a limit, as in gpt-oss: (up' + 1) * gate' *
+/// sigmoid(slope * gate') with gate' = min(gate, limit) and up' clamped to [-limit, limit]; no gradient
+/// passes a number that was clamped.
 struct Gating {
   float limit = 0;  ///< limit at which gate and up are clamped; 0: none
-  float slope = 1;  ///< read with a limit alone
-  bool interleaved =
-      false;  ///< columns of a joint matrix are gate 0, up 0, gate 1, up 1 and so on, not gates, then ups
+  float slope = 1;  ///< factor of the sigmoid's argument; used with a limit alone
+  /// whether columns of a joint matrix alternate, gate 0, up 0, gate 1, up 1; else all gates come first
+  bool interleaved = false;
 
   [[nodiscard]] bool has_limit() const { return limit > 0; }
 };

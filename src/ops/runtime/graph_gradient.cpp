@@ -16,10 +16,10 @@
 namespace sluice::ops {
 namespace {
 
-/// Messages in flight go on meanwhile.
+/// Longest time between two polls for messages in flight.
 constexpr Seconds kBetweenPolls{500e-6};
 
-/// One thread's requests to another, which serves them while it waits.
+/// Requests of one thread to another, which serves them while it waits.
 class Requests {
  public:
   /// Serves actions on this thread until finish(); then throws the first error of an action.
@@ -44,7 +44,7 @@ class Requests {
     if (error_) std::rethrow_exception(error_);
   }
 
-  /// Has `action` run by the serving thread. Call it on another thread; one at a time.
+  /// Lets the serving thread run `action`, and waits for it. Called on another thread; one call at a time.
   void ask(const std::function<void()>& action) {
     std::unique_lock lock(mutex_);
     action_ = &action;

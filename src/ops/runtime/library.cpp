@@ -23,7 +23,7 @@
 namespace sluice::ops {
 namespace {
 
-/// OpenBLAS's openblas_get_parallel(): how it was built. Absent in other libraries.
+/// Threads of a BLAS, as OpenBLAS's openblas_get_parallel() returns them; kUnknown for other libraries.
 enum class BlasThreads : int { kUnknown = -1, kNone = 0, kOwn = 1, kOpenMp = 2 };
 
 BlasThreads blas_threads() {
@@ -33,9 +33,9 @@ BlasThreads blas_threads() {
 }
 
 /// Products are cut for LibTorch's threads (ops/cpu/matmul.cpp). Debian's LibTorch calls whatever BLAS the
-/// system chose; one with threads of its own is to use one for each call. One on OpenMP's has their number
-/// already, and must not be told: OpenBLAS 0.3.34 then waits for ever inside parallel regions (its issue
-/// 5947).
+/// system chose. A BLAS with threads of its own is set to one thread per call. A BLAS on OpenMP's threads has
+/// their number already, and must not be set: OpenBLAS 0.3.34 then waits for ever inside parallel regions
+/// (its issue 5947).
 void set_thread_count(int threads) {
   at::set_num_threads(threads);
   if (blas_threads() != BlasThreads::kOwn) return;
@@ -66,7 +66,7 @@ std::string blas_text() {
 bool blas_has_own_threads() { return blas_threads() == BlasThreads::kOwn; }
 
 void start_library(int threads) {
-  keep_freed_memory();  // what a step frees the next one needs again
+  keep_freed_memory();  // the next step needs the memory that this one frees
   cpu::use_tensor_heap();
   set_thread_count(threads);
   const c10::AutoGradMode no_grad(false);
@@ -84,16 +84,16 @@ std::string means_text() {
 
 double product_rate(DType dtype) {
   constexpr std::int64_t kSize = 1024;
-  constexpr double kLongEnough = 0.02;  // seconds, to be told from what a GPU takes to begin
+  constexpr double kLongEnough = 0.02;  // seconds, long beside the time that a GPU takes to begin
   const c10::AutoGradMode no_grad(false);
   const at::Tensor a =
       at::ones({kSize, kSize}, compute_options(dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16));
   const at::Tensor out = at::ones_like(a);
-  ops::matmul(out, a, a);  // does not count: it compiles what it needs
+  ops::matmul(out, a, a);  // not timed: the first product compiles its kernel
   for (int products = 2;; products *= 2) {
     const Stopwatch watch;
     for (int i = 0; i < products; ++i) ops::matmul(out, a, a);
-    static_cast<void>(out[0][0].item<float>());  // a device may not have begun
+    static_cast<void>(out[0][0].item<float>());  // waits for a device, which may not have begun
     const double seconds = watch.seconds();
     if (seconds >= kLongEnough) return products * 2 * std::pow(static_cast<double>(kSize), 3) / seconds;
   }

@@ -1,4 +1,4 @@
-// LibTorch as a whole: how it starts, and how it fails.
+// LibTorch as a library: start, threads, rate, and errors.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -8,31 +8,32 @@
 
 namespace sluice::ops {
 
-/// Sets how many threads LibTorch and the BLAS behind it use in this process, and runs one matrix product of
-/// each training type, so that they have allocated what they keep. Call it once, before the first operation.
+/// Starts LibTorch: sets the number of threads that LibTorch and its BLAS use in this process, and runs one
+/// matrix product of each training type, so that both have allocated the memory they keep. Must be called
+/// once, before the first operation.
 void start_library(int threads);
 
-/// The rate, in FLOP/s, of products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) on this
-/// process's threads, which may share cores with other ranks: what a step is held against. Takes up to 60 ms,
-/// or three products where they take longer, and 12 MiB.
+/// Measured rate in FLOP/s of products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) on this
+/// process's threads, which may share cores with other ranks; the reference for a step's rate (MFU). Takes up
+/// to 60 ms, or three products if they take longer, and 12 MiB.
 [[nodiscard]] double product_rate(DType dtype);
 
-/// How many threads this process computes with, and how large products of bfloat16 are computed on this
-/// processor: "1 thread, products of bfloat16 on tile registers (AMX)".
+/// Text that says with how many threads this process computes, and how this processor computes large products
+/// of bfloat16: "1 thread, products of bfloat16 on tile registers (AMX)".
 [[nodiscard]] std::string means_text();
 
-/// How many threads this process computes with.
+/// Number of threads with which this process computes.
 [[nodiscard]] int thread_count();
 
-/// The BLAS in this process, which computes matmuls of float32: "OpenBLAS on OpenMP threads", "OpenBLAS on
-/// threads of its own", "OpenBLAS on one thread" or "another BLAS".
+/// Text that names the BLAS of this process, which computes matmuls of float32: "OpenBLAS on OpenMP threads",
+/// "OpenBLAS on threads of its own", "OpenBLAS on one thread" or "another BLAS".
 [[nodiscard]] std::string blas_text();
-/// Whether that BLAS runs a pool of threads beside LibTorch's: with more than one thread a rank the two pools
+/// Whether the BLAS has a thread pool beside LibTorch's: with more than one thread per rank the two pools
 /// compete for the same cores, and matmuls of float32 copies take longer.
 [[nodiscard]] bool blas_has_own_threads();
 
-/// Runs `action`. An error of LibTorch's own becomes Error(kInternal), or Error(kTooLittle) where memory is
-/// lacking, with what happened, without the backtrace through LibTorch's code; others pass.
+/// Runs `action`. An error of LibTorch becomes Error(kInternal), or Error(kTooLittle) if memory is lacking,
+/// with LibTorch's message but without its backtrace; other exceptions pass.
 void with_plain_errors(const std::function<void()>& action);
 
 }  // namespace sluice::ops

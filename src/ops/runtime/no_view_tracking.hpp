@@ -5,8 +5,8 @@
 
 namespace sluice::ops {
 
-/// While it lives, this thread's operations keep no record of which tensors are views of which, for which
-/// half of the time of a small one goes. Nothing that they make may become part of a graph.
+/// While it lives, operations of this thread do not record which tensors are views of which, which takes half
+/// of the time of a small operation. Their results must not become part of a graph.
 using NoViewTracking = at::AutoDispatchBelowADInplaceOrView;
 
 }  // namespace sluice::ops

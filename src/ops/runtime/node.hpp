@@ -15,7 +15,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-/// Keeps the address of an object that outlives the graph.
+/// Keeps a pointer for backward; the object must outlive the graph.
 template <class T>
 void keep(AutogradContext* context, const std::string& name, T* object) {
   context->saved_data[name] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(object));
@@ -25,8 +25,8 @@ T* kept_pointer(AutogradContext* context, const std::string& name) {
   return reinterpret_cast<T*>(static_cast<std::intptr_t>(context->saved_data[name].toInt()));
 }
 
-/// Keeps a parameter for backward. Not through save_for_backward: that refuses tensors whose buffer was
-/// written since, and these are written on purpose (weights gathered again, gradients added to).
+/// Keeps a parameter for backward. Not by save_for_backward(), which refuses tensors whose memory was written
+/// since: these are written on purpose (weights gathered again, gradients added to).
 inline void keep(AutogradContext* context, const std::string& name, const Parameter& parameter) {
   context->saved_data[name] = parameter.value;
   context->saved_data[name + ".grad"] = parameter.grad;
@@ -49,7 +49,7 @@ inline Documents kept_documents(AutogradContext* context) {
           context->saved_data["documents.longest"].toInt()};
 }
 
-/// Whether a node over this input would be part of a graph.
+/// Whether a node with this input would be part of a graph.
 inline bool wants_graph(const at::Tensor& input) {
   return at::GradMode::is_enabled() && input.requires_grad();
 }

@@ -1,6 +1,6 @@
-// Choice of the processor that computes: that of the memory where the tensors lie, or of compute_device()
-// where there are none. Namespace `on` has each function that a processor provides, once. Internal to
-// src/ops.
+// Choice of the processor that computes: the processor of the memory where the tensors lie, or of
+// compute_device() if there are no tensors. Namespace `on` has each function that a processor provides, once.
+// Internal to src/ops.
 #pragma once
 
 #include "ops/cpu/attention/attention.hpp"
@@ -28,7 +28,7 @@ namespace sluice::ops::on {
 inline bool is_in_main_memory(const at::Tensor& x) { return x.is_cpu(); }
 inline bool is_in_main_memory(const AttentionInputs& inputs) { return inputs.q.is_cpu(); }
 
-// A function of both processors, for the one that has the first argument's memory.
+// Defines a function that calls the processor of its first argument's memory.
 #define SLUICE_BY_FIRST_ARGUMENT(function)                                                  \
   template <class First, class... Rest>                                                     \
   decltype(auto) function(const First& first, Rest&&... rest) {                             \
@@ -66,7 +66,7 @@ SLUICE_BY_FIRST_ARGUMENT(list_tokens)
 SLUICE_BY_FIRST_ARGUMENT(add_token_rows)
 #undef SLUICE_BY_FIRST_ARGUMENT
 
-// Choice by the processor that this process computes on.
+// Defines a function that calls the processor on which this process computes.
 #define SLUICE_BY_PROCESS(function)                                                     \
   template <class... Arguments>                                                         \
   decltype(auto) function(Arguments&&... arguments) {                                   \

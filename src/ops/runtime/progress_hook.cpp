@@ -7,7 +7,7 @@
 namespace sluice::ops {
 namespace {
 
-/// A turn costs microseconds.
+/// Least time between two calls of the hook, each of which takes microseconds.
 constexpr Seconds kBetween{200e-6};
 
 thread_local ProgressHook* here = nullptr;

@@ -8,8 +8,8 @@
 
 namespace sluice::ops {
 
-/// While it lives, long computations of the thread that made it call `turn` now and then. `turn` must not
-/// compute anything long itself. One at a time on each thread.
+/// While it lives, long computations on its thread call `turn` now and then. `turn` must not compute for long
+/// itself. One hook at a time per thread.
 class ProgressHook {
  public:
   explicit ProgressHook(std::function<void()> turn);
@@ -23,8 +23,8 @@ class ProgressHook {
   SteadyClock::time_point last_ = SteadyClock::now();
 };
 
-/// Calls this thread's ProgressHook, if it has one and the last call is some time ago. Loops of long
-/// computations call it about every 0.1 ms.
+/// Calls this thread's ProgressHook, if there is one and it was not called lately. Long computations call
+/// this about every 0.1 ms.
 void poll_progress();
 
 }  // namespace sluice::ops

@@ -17,21 +17,24 @@ struct RouterOptions {
   RouterScore score = RouterScore::kSoftmax;
   float epsilon = 0;
   float least_sum = 0;
-  float scale = 1;          ///< factor of the weights, normalised or not
-  std::int64_t groups = 1;  ///< equally many consecutive experts each, at least scores_per_group of them
-  /// Groups, the best ones, that a token chooses its experts from.
+  float scale = 1;  ///< factor of the weights, after normalisation if there is any
+  /// number of groups of equally many consecutive experts, at least scores_per_group in each
+  std::int64_t groups = 1;
+  /// Number of best groups from which a token chooses its experts.
   std::int64_t chosen_groups = 1;
-  /// Scores whose sum ranks a group: its two largest, or its largest one.
+  /// Number of largest scores whose sum ranks a group: 2 or 1.
   std::int64_t scores_per_group = 2;
-  at::Tensor correction_bias{};  ///< E of float32, added to the scores for the choice alone; undefined: none
+  /// correction bias [E] float32, added to the scores for the choice alone; undefined: none
+  at::Tensor correction_bias{};
 };
 
-/// Gradients that a router's own losses add to its tokens.
+/// Gradients that a router's own losses add for each token.
 struct RouterLossGrad {
-  at::Tensor of_token{};  ///< [E] float32, to each counted token's probabilities; undefined: nothing
-  at::Tensor counted{};   ///< [T] bool: which tokens count; undefined: all do
-  /// A z-loss adds z_scale * log(sum(exp(logits))) * softmax(logits) to the logits' gradient, that of
-  /// z_scale / 2 * log(sum(exp(logits)))^2 (Zoph et al. 2022, "ST-MoE", eq. 5); 0: there is none.
+  /// added to the gradient of each counted token's probabilities, [E] float32; undefined: nothing is added
+  at::Tensor of_token{};
+  at::Tensor counted{};  ///< tokens that count, [T] bool; undefined: all do
+  /// Scale of the z-loss: it adds z_scale * log(sum(exp(logits))) * softmax(logits) to the logits' gradient,
+  /// the gradient of z_scale / 2 * log(sum(exp(logits)))^2 (Zoph et al. 2022, "ST-MoE", eq. 5); 0: no z-loss.
   float z_scale = 0;
 };
 

@@ -6,9 +6,9 @@
 
 namespace sluice::ops {
 
-/// Limits the bytes of the current GPU that LibTorch holds for tensors, in use or cached for later ones; an
-/// operation that needs more fails, as Error(kTooLittle) after with_plain_errors(). Call it after
-/// start_library(). Does nothing in a build without CUDA.
+/// Limits the bytes of the current GPU that LibTorch holds for tensors, in use or cached. An operation that
+/// needs more fails; with_plain_errors() makes Error(kTooLittle) of it. Called after start_library(). Does
+/// nothing in a build without CUDA.
 void limit_tensor_memory(std::int64_t bytes);
 
 }  // namespace sluice::ops

@@ -1,4 +1,4 @@
-// The one place that knows which LibTorch this is compiled against. What only newer versions have is chosen
+// The one place that depends on the version of LibTorch: features that only newer versions have are chosen
 // here.
 #pragma once
 
@@ -8,14 +8,14 @@
 #error "LibTorch 1.13 or newer is needed"
 #endif
 
-/// An allocator copies what it allocated, and is no constant to its callers: in 2.6, not in 1.13. No version
-/// between these is in use.
+/// Whether an allocator copies what it allocated and has no const functions: true for 2.6, false for 1.13.
+/// Versions between these are not supported.
 #define SLUICE_TORCH_ALLOCATORS_COPY (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 203)
 
-/// A backward on a device that is registered from outside asks what is registered for it by
+/// Whether backward on a device that is registered from outside needs hooks registered by
 /// at::RegisterPrivateUse1HooksInterface().
 #define SLUICE_TORCH_DEVICE_HOOKS (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 203)
 
-/// Whether LibTorch has the operations for CUDA tensors that ops/device/cuda_library.cpp calls: attention of
-/// variable lengths whose sums are laid out by query, grouped products, products of bfloat16 into float32.
+/// Whether LibTorch has the CUDA operations that ops/device/cuda_library.cpp calls: attention of variable
+/// lengths with logsumexp by query, grouped products, and products of bfloat16 into float32.
 #define SLUICE_TORCH_CUDA_OPERATIONS (TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 208)
