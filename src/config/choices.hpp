@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// Steps first to last, counted from 1; none if `first` is 0.
+/// Range of steps, first to last, counted from 1; empty if `first` is 0.
 struct StepRange {
   std::int64_t first = 0, last = 0;
   [[nodiscard]] bool has(std::int64_t step) const { return first > 0 && step >= first && step <= last; }
@@ -17,56 +17,57 @@ enum class JobKind : std::uint8_t { kTrain, kLoad, kExport, kEvaluate, kGenerate
 
 enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };
 
-/// How frozen weights lie in memory.
+/// Format of frozen weights in memory.
 enum class FrozenFormat : std::uint8_t {
   kDType,   ///< numbers of the type that model.dtype names
   kStored,  ///< codes and scales, as the weights were published
-  kInt8,    ///< integers of 8 bits with a scale for each row, made while weights are loaded
-  kNf4,     ///< NF4 codes with a scale for each 64 elements, made in the same way
+  kInt8,    ///< 8-bit integers with one scale per row, quantised while weights are loaded
+  kNf4,     ///< NF4 codes with one scale per 64 elements, quantised while weights are loaded
 };
-/// Whether frozen weights are other numbers in that form than those that were published.
+/// Whether a format changes the values of frozen weights from those that were published.
 [[nodiscard]] constexpr bool is_quantised_by_load(FrozenFormat format) {
   return format == FrozenFormat::kInt8 || format == FrozenFormat::kNf4;
 }
 
 enum class Readers : std::uint8_t { kRank0, kNode, kAll };
 
-/// Treatment of the page cache of files that have been read. On unified memory it competes with the model.
+/// What happens to files in the page cache after they were read. On unified memory the page cache competes
+/// with the model.
 enum class CachePolicy : std::uint8_t {
-  kAuto,  ///< keep what was cached before, leave nothing else behind
+  kAuto,  ///< keep files that were cached before, drop others
   kKeep,
-  kDrop,  ///< leave nothing behind, whoever brought it in
+  kDrop,  ///< drop all files, whoever brought them into the cache
 };
 
 enum class LoadSink : std::uint8_t { kShards, kDiscard };
 
 /// Order of the training sequences.
 enum class DataOrder : std::uint8_t {
-  kShuffle,  ///< a new seeded permutation each time all sequences have been taken
+  kShuffle,  ///< a new seeded permutation each time all sequences were used
   kSequential,
 };
 
 /// Treatment of packed documents with more tokens than a sequence has.
 enum class LongDocuments : std::uint8_t { kSplit, kCut, kLeaveOut };
 
-/// Activations that the backward pass computes again.
+/// Activations that the backward pass recomputes.
 enum class Recompute : std::uint8_t {
-  kLayer,  ///< all of a layer but its attention, whose output is kept
-  kNone,   ///< nothing: all activations are kept
-  kAll,    ///< all of a layer: its input alone is kept
+  kLayer,  ///< activations of a layer but attention's, whose output is kept
+  kNone,   ///< no activations: all are kept
+  kAll,    ///< all activations of a layer: only its input is kept
 };
 
-/// Layers over which the load-balancing loss wants experts to have equal loads.
+/// Layers over which the load-balancing loss balances the loads of experts.
 enum class BalancingScope : std::uint8_t {
-  /// All layers together, as in transformers: experts of one index in different layers make up for each
-  /// other.
+  /// All layers together, as in transformers: experts with equal indices in different layers are counted as
+  /// one.
   kModel,
   kLayer,  ///< each layer by itself (Fedus et al. 2021); the loss is the mean over layers
 };
 
 /// Kind of device that the ranks compute on.
 enum class DeviceKind : std::uint8_t {
-  kAuto,  ///< GPUs where every rank has one, the CPU where none has
+  kAuto,  ///< GPUs if every rank has one, the CPU if no rank has one
   kCpu,
   kCuda,
 };
@@ -76,17 +77,17 @@ enum class OptimizerFit : std::uint8_t { kAsWritten, kAuto };
 /// Place for weights and optimizer state that exceed the memory limit.
 enum class Offload : std::uint8_t {
   kNone,
-  kDisk,    ///< a file of each rank
-  kSource,  ///< frozen weights alone: the files that they were published in
+  kDisk,    ///< one file per rank on a disk
+  kSource,  ///< the published files, for frozen weights alone
 };
 
 enum class ScheduleKind : std::uint8_t { kConstant, kCosine, kLinear };
 
 /// Kind of storage that checkpoints are saved to.
 enum class SaveStorage : std::uint8_t {
-  kAuto,    ///< kShared where all ranks see what rank 0 made, else kNode
+  kAuto,    ///< kShared if all ranks see a file that rank 0 made, else kNode
   kShared,  ///< one file system that all ranks see
-  kNode,    ///< each rank on its own host's disk
+  kNode,    ///< each host's own disk, for the files of its ranks
 };
 
 /// Reaction of a training to a failed save.
@@ -95,7 +96,7 @@ enum class SaveFailure : std::uint8_t { kContinue, kStop };
 /// Reaction to a step whose loss or gradients are not finite.
 enum class OnNonFinite : std::uint8_t { kStop, kSkip };
 
-/// Reaction to a step whose loss is far above those before.
+/// Reaction to a step whose loss is far above the losses before it.
 enum class OnSpike : std::uint8_t { kWarn, kSkip, kRewind };
 
 /// Weights that are exported when training ends.
@@ -107,9 +108,9 @@ enum class ExportAtEnd : std::uint8_t {
 
 /// Form of exported weights.
 enum class ExportFormat : std::uint8_t {
-  kPlain,  ///< export of numbers: quantised weights of the source become bfloat16
-  /// The source's own form: bytes of weights that the job leaves as they were, and FP8 codes of FP8 weights
-  /// that it changes.
+  kPlain,  ///< plain numbers: quantised weights of the source become bfloat16
+  /// The source's own format: the bytes of weights that the job leaves unchanged, and FP8 codes for FP8
+  /// weights that it changes.
   kSource,
 };
 

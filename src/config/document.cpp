@@ -1,4 +1,4 @@
-// The schema and a config as text: for ranks, files and people.
+// Schema and config as text: for ranks, files and people.
 #include "base/text.hpp"
 #include "config/schema.hpp"
 
@@ -23,13 +23,13 @@ std::size_t longest_key() {
   return longest;
 }
 
-/// The meaning of a key, and what its rules say of resumed trainings.
+/// Meaning of a key, with what its rules say about resumed trainings.
 std::string help_text(const KeyInfo& key) {
   return key.help + (key.rules.is_fixed ? "; a resumed training must keep it" : "");
 }
 
-/// A key in the first column, and in the second, of which `width` counts both, its default with the values
-/// that it takes, then its meaning.
+/// Entry of a key in two columns: the key; then its default with the allowed values, and its meaning. `width`
+/// counts both columns, in characters.
 std::string entry_text(const KeyInfo& field, std::size_t key_width, std::size_t width) {
   constexpr std::size_t kGap = 2;
   const std::size_t column = kGap + key_width + kGap;
@@ -41,7 +41,7 @@ std::string entry_text(const KeyInfo& field, std::size_t key_width, std::size_t 
   return out;
 }
 
-/// The values of one key in all tables of a list.
+/// Values of one key in all tables of a list, as text.
 std::string column_text(const Rows& rows, const std::string& key) {
   std::vector<std::string> values;
   for (const std::vector<Cell>& row : rows)

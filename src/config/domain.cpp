@@ -16,7 +16,8 @@ namespace {
 
 std::string real_text(double number) {
   std::string text = fmt::format("{}", number);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";  // else TOML reads an integer
+  // an integer needs a fraction, or TOML would not read it as a float
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
 
@@ -60,7 +61,8 @@ std::optional<double> number_in(const Value& value) {
   return std::nullopt;
 }
 
-/// The size in the largest unit that divides it, so that people and parse_bytes() read the same number.
+/// A size in bytes, written in the largest unit that divides it, so that people and parse_bytes() read the
+/// same number.
 std::string size_text(std::int64_t bytes) {
   struct Unit {
     std::string_view name;
@@ -166,7 +168,7 @@ Value Steps::spell(const StepRange& steps) const {
 std::optional<double> Real::parse(const Value& value) const {
   const std::optional<double> number = number_in(value);
   if (!number || !(*number >= low && *number <= high)) return {};
-  return {*number + 0.0};  // -0.0 becomes 0.0: one spelling for equal jobs
+  return {*number + 0.0};  // -0.0 becomes 0.0, so that equal jobs are spelled alike
 }
 
 std::string Real::expected() const { return fmt::format("a number from {:g} to {:g}", low, high); }
@@ -224,7 +226,7 @@ std::optional<std::vector<std::string>> Texts::parse(const Value& value) const {
     texts = *list;
   } else if (const auto* numbers = std::get_if<std::vector<double>>(&value);
              numbers == nullptr || !numbers->empty()) {
-    return {};  // an empty list holds no numbers either
+    return {};  // an empty list of numbers counts as an empty list of texts
   }
   for (const std::string& text : texts)
     if (text.empty() || (!may_have_control_characters && printable(text, text.size()) != text)) return {};

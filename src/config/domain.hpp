@@ -1,4 +1,5 @@
-// Domains of keys: each turns a TOML value into a member of JobConfig, back, and into words.
+// Domains of keys: each converts a TOML value to a member of JobConfig and back, and describes the allowed
+// values.
 #pragma once
 
 #include "config/choices.hpp"
@@ -16,11 +17,11 @@
 namespace sluice {
 
 struct Cell;
-/// Tables of a list, [[data.source]], as their keys and values.
+/// Tables of a list such as [[data.source]], as their keys and values.
 using Rows = std::vector<std::vector<Cell>>;
 
-/// A TOML value as far as job files use them; monostate is any other kind (date, table, mixed array), which
-/// no domain takes.
+/// A TOML value of a kind that job files use; monostate is any other kind (date, table, mixed array), which
+/// no domain allows.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<double>,
                            std::vector<std::string>, Rows>;
 
@@ -31,22 +32,22 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
-/// `value` in TOML's spelling, numbers with as many digits as bring them back exactly. Requires a value.
+/// `value` spelled in TOML, with as many digits as numbers need to be read back exactly. Requires a value.
 [[nodiscard]] std::string toml_text(const Value& value);
 
-// Every domain D of members of type T has
-//   std::optional<T> parse(const Value&) const;   nothing for a wrong type or an excluded value
-//   Value spell(const T&) const;                  the canonical spelling; parse(spell(x)) is x
-//   std::string expected() const;                 "an integer from 1 to 8"
+// Functions of every domain D of members of type T:
+//     std::optional<T> parse(const Value&) const;   nothing for a wrong type or an excluded value
+//     Value spell(const T&) const;                  the canonical spelling; parse(spell(x)) is x
+//     std::string expected() const;                 "an integer from 1 to 8"
 
-/// true or false.
+/// Domain of flags: true or false.
 struct Flag {
   [[nodiscard]] std::optional<bool> parse(const Value& value) const;
   [[nodiscard]] Value spell(bool flag) const { return flag; }
   [[nodiscard]] std::string expected() const { return "true or false"; }
 };
 
-/// Integers in [low, high].
+/// Domain of integers in [low, high].
 struct Integer {
   std::int64_t low;
   std::int64_t high;
@@ -55,7 +56,8 @@ struct Integer {
   [[nodiscard]] std::string expected() const;
 };
 
-/// Integers in [low, high], or one of a few words, each of which stands for an integer outside.
+/// Domain of integers in [low, high], and of a few words, each of which stands for an integer outside this
+/// range.
 struct NamedInteger {
   struct Name {
     std::string_view name;
@@ -69,14 +71,14 @@ struct NamedInteger {
   [[nodiscard]] std::string expected() const;
 };
 
-/// Steps from 1 on, as a number or a text: 10, "10" or "10-12"; "" is none.
+/// Domain of steps, counted from 1, as a number or a text: 10, "10" or "10-12"; "" for no steps.
 struct Steps {
   [[nodiscard]] std::optional<StepRange> parse(const Value& value) const;
   [[nodiscard]] Value spell(const StepRange& steps) const;
   [[nodiscard]] std::string expected() const { return "a step or steps such as \"10-12\", or \"\" for none"; }
 };
 
-/// Finite numbers in [low, high]; integers count as numbers.
+/// Domain of finite numbers in [low, high]; integers count as numbers.
 struct Real {
   double low;
   double high;
@@ -85,7 +87,7 @@ struct Real {
   [[nodiscard]] std::string expected() const;
 };
 
-/// Two numbers in [0, 1).
+/// Domain of two numbers in [0, 1).
 struct Betas {
   [[nodiscard]] std::optional<std::array<double, 2>> parse(const Value& value) const;
   [[nodiscard]] Value spell(const std::array<double, 2>& betas) const {
@@ -94,7 +96,7 @@ struct Betas {
   [[nodiscard]] std::string expected() const { return "two numbers, each at least 0 and below 1"; }
 };
 
-/// Byte counts in [low, high]: a string of base/bytes.hpp, or an integer.
+/// Domain of byte counts in [low, high]: a string of base/bytes.hpp, or an integer.
 struct Bytes {
   std::int64_t low;
   std::int64_t high;
@@ -103,7 +105,7 @@ struct Bytes {
   [[nodiscard]] std::string expected() const;
 };
 
-/// Byte counts as Bytes, or "auto", which is 0.
+/// Domain of byte counts as Bytes, and of "auto", which is 0.
 struct BytesOrAuto {
   std::int64_t low;
   std::int64_t high;
@@ -112,7 +114,7 @@ struct BytesOrAuto {
   [[nodiscard]] std::string expected() const;
 };
 
-/// A path of UTF-8 text without control characters.
+/// Domain of paths: UTF-8 text without control characters.
 struct Path {
   bool may_be_empty = false;
   [[nodiscard]] std::optional<std::filesystem::path> parse(const Value& value) const;
@@ -120,14 +122,14 @@ struct Path {
   [[nodiscard]] std::string expected() const { return may_be_empty ? "a path, or \"\" for none" : "a path"; }
 };
 
-/// One path as Path has it, or a list of some; "" and [] are none.
+/// Domain of one path or a list of paths, each as in Path; "" and [] are empty lists.
 struct Paths {
   [[nodiscard]] std::optional<std::vector<std::filesystem::path>> parse(const Value& value) const;
   [[nodiscard]] Value spell(const std::vector<std::filesystem::path>& paths) const;
   [[nodiscard]] std::string expected() const { return "a path or a list of paths, or \"\" for none"; }
 };
 
-/// One text, or a list of some; "" and [] are none.
+/// Domain of one text or a list of texts; "" and [] are empty lists.
 struct Texts {
   bool may_have_control_characters = false;
 
@@ -136,10 +138,10 @@ struct Texts {
   [[nodiscard]] std::string expected() const { return "a text or a list of texts, or \"\" for none"; }
 };
 
-/// "\"a\", \"b\" or \"c\""
+/// Names in quotes as a list in words: "\"a\", \"b\" or \"c\"".
 [[nodiscard]] std::string quoted_list(const std::vector<std::string_view>& names);
 
-/// One of a few words.
+/// Domain of a few words, each of which stands for a value of an enumeration.
 template <class Enum>
 struct Choice {
   struct Option {
@@ -169,7 +171,7 @@ struct Choice {
   }
 };
 
-/// true, false or one word, each of which stands for a value.
+/// Domain of true, false and one word, each of which stands for a value of an enumeration.
 template <class Enum>
 struct FlagOrWord {
   Enum no;

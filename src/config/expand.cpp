@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kBegin = "${";
 
-/// The value of a variable. Expanding a text that was expanded must change nothing: the run's copy of its job
-/// is read again.
+/// Value of an environment variable. It must not need expansion itself, because the run's copy of its job is
+/// expanded again.
 ExpandedText value_of(const std::string& name) {
   if (name.empty()) return {"", "${} names no variable"};
   const char* const value = std::getenv(name.c_str());
@@ -34,7 +34,7 @@ bool is_name(std::string_view text) {
          text.find_first_not_of(std::string(kDigits) + std::string(kOthers)) == std::string_view::npos;
 }
 
-/// Expands a text. In a path every "${" must be that of a variable.
+/// Expands variables in a text. In a path every "${" must begin a variable.
 ExpandedText expand(std::string_view text, bool is_path) {
   ExpandedText expanded;
   for (;;) {
@@ -56,7 +56,7 @@ ExpandedText expand(std::string_view text, bool is_path) {
   }
 }
 
-/// Texts of a list, or the one text.
+/// Texts of a value: those of a list, or one text.
 std::vector<std::string> texts_of(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return {*text};
   const auto* texts = std::get_if<std::vector<std::string>>(&value);

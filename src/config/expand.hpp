@@ -15,26 +15,25 @@ struct ExpandedText {
   std::string problem;  ///< fault, "the environment has no variable SCRATCH", or ""
 };
 
-/// `text` with each ${NAME} replaced by that variable of the environment and a leading "~" or "~/" by HOME. A
-/// variable must be set and not empty, and nothing that it holds is expanded in turn. "$NAME" stays as it is,
-/// and so does a "~" elsewhere.
+/// Expands a path: each ${NAME} in `text` becomes that environment variable, and a leading "~" or "~/" HOME.
+/// A variable must be set and not empty, and its value is not expanded itself. "$NAME" stays as it is, and so
+/// does "~" elsewhere.
 [[nodiscard]] ExpandedText expand_path(std::string_view text);
 
-/// Expands variables in a text that is no path: "~" means nothing there, and neither does a "${" that no name
-/// and "}" follow.
+/// Expands variables in a text that is not a path: "~" stays, and so does "${" unless a name and "}" follow.
 [[nodiscard]] ExpandedText expand_variables(std::string_view text);
 
 /// Result of expanding a value.
 struct ExpandedValue {
-  /// Readings of the value, the likeliest first: the value itself; where variables were put into a text or a
-  /// list of texts, the outcome, and the outcome read as TOML, such as the number 7 of
+  /// Possible readings of the value, the likeliest first: the value itself; and if it is a text, or a list of
+  /// texts, with variables, the expanded text, and the expanded text read as TOML, such as the number 7 for
   /// "${SLURM_ARRAY_TASK_ID}".
   std::vector<Value> readings;
-  std::string outcome;  ///< the expanded value as TOML; "" where there were no variables
-  std::string problem;  ///< fault, or ""
+  std::string outcome;  ///< the expanded value as TOML; "" if it has no variables
+  std::string problem;  ///< fault of a variable, or ""
 };
 
-/// What the texts of a value are.
+/// Whether the texts of a value are paths.
 enum class TextKind : bool { kPlain, kPath };
 
 /// Expands the variables in a value, and "~" in a path.

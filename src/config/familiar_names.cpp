@@ -124,14 +124,14 @@ constexpr auto kTables = std::to_array<FamiliarNames>({
     {"deepspeed fsdp distributed parallelism", "expected [parallel]"},
 });
 
-/// "Per-Device-Batch-Size" as "per_device_batch_size".
+/// Spelling for comparisons: "Per-Device-Batch-Size" as "per_device_batch_size".
 std::string plain_spelling(std::string_view name) {
   std::string plain(name);
   for (char& c : plain) c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return plain;
 }
 
-/// Whether a word of a text with blanks between words is this one.
+/// Whether `words`, a text with blanks between words, has the word `word`.
 bool has_word(std::string_view words, std::string_view word) {
   while (!words.empty()) {
     const std::string_view next = words.substr(0, words.find(' '));

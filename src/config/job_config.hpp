@@ -1,6 +1,6 @@
 // A job file as plain structs, one per TOML table. Member initialisers are the defaults; schema.cpp gives
-// every member its key, bounds and help. Values are as written: nothing here depends on the machine or the
-// rank.
+// every member its key, bounds and help. Values are as written in the file: none depends on the machine or
+// the rank.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// Values that stand for the step of a checkpoint: the newest complete one, or the one with the lowest
+/// Values that stand for a checkpoint's step: the newest complete checkpoint, or the one with the lowest
 /// held-out loss.
 inline constexpr std::int64_t kNewestStep = -1, kBestStep = -3;
 
@@ -32,21 +32,22 @@ struct JobSettings {
 /// Table [model].
 struct ModelSettings {
   std::filesystem::path
-      path;  ///< Hugging Face directory, run directory, directory of checkpoints, or checkpoint
-  std::int64_t step = kNewestStep;  ///< checkpoint to take where path, adapter or lora.start names a run
+      path;  ///< Hugging Face directory, run directory, directory of checkpoints, or one checkpoint
+  std::int64_t step = kNewestStep;  ///< checkpoint to use where path, adapter or lora.start names a run
   DType dtype = DType::kBFloat16;
   FrozenFormat frozen_format = FrozenFormat::kDType;
   ModelInit init = ModelInit::kCheckpoint;
   std::int64_t init_seed = 0;
-  /// Directory of the adapter to compute with, or of the run that trained it; "" = none. Training has
+  /// Directory of the LoRA adapter to compute with, or of the run that trained it; "" = none. Training uses
   /// lora.start.
   std::filesystem::path adapter;
 };
 
 /// Table [parallel].
 struct ParallelSettings {
-  std::int64_t expert_parallel = 0;  ///< ranks of an expert-parallel group; 0 = all, 1 = experts are gathered
-  std::int64_t threads = 0;          ///< compute threads per rank; 0 = cores of the node divided by its ranks
+  /// ranks in an expert-parallel group; 0 = all ranks, 1 = experts are gathered
+  std::int64_t expert_parallel = 0;
+  std::int64_t threads = 0;  ///< compute threads per rank; 0 = cores of the node divided by its ranks
 };
 
 /// Table [load].
@@ -57,7 +58,8 @@ struct LoadSettings {
   bool verify = false;
   LoadSink sink = LoadSink::kShards;
   bool unified_memory = false;
-  std::int64_t memory_limit_bytes = 0;  ///< memory beyond the shard while loading; 0 = no limit
+  /// bytes besides the shard that a rank may take while loading; 0 = no limit
+  std::int64_t memory_limit_bytes = 0;
 };
 
 /// A token file of a mixture.
@@ -69,42 +71,44 @@ struct SourceSettings {
 /// Table [data].
 struct DataSettings {
   std::filesystem::path tokens;        ///< token file; "" if the job reads none, or trains on sources
-  std::vector<SourceSettings> source;  ///< mixture of token files of a training
+  std::vector<SourceSettings> source;  ///< mixture of token files to train on; empty: `tokens` is used
   std::int64_t sequence_length = 512;
   std::int64_t seed = 0;
   DataOrder order = DataOrder::kShuffle;
-  std::int64_t separator_token = -1;                     ///< id of the last token of each document; -1 = none
-  bool pack = false;                                     ///< whether training sequences hold whole documents
-  std::int64_t pack_window = 16384;                      ///< documents that are packed together
-  LongDocuments long_documents = LongDocuments::kSplit;  ///< treatment when packing
+  /// id of the token that ends each document; -1 = none
+  std::int64_t separator_token = -1;
+  bool pack = false;                 ///< whether training sequences hold whole documents
+  std::int64_t pack_window = 16384;  ///< number of documents that are packed together
+  /// treatment of documents longer than a sequence when packing
+  LongDocuments long_documents = LongDocuments::kSplit;
 };
 
-/// Value of train.aux_loss_coefficient (as any below 0) that stands for the weight used by the model's
-/// family.
+/// Value of train.aux_loss_coefficient that stands for the model family's own weight, as does any negative
+/// value.
 inline constexpr double kAuxLossOfFamily = -1;
 
 /// Table [train].
 struct TrainSettings {
   std::int64_t steps = 100;
-  std::int64_t batch_sequences = 8;        ///< sequences per step over all ranks
-  std::int64_t micro_batch_sequences = 1;  ///< sequences per pass of a rank
+  std::int64_t batch_sequences = 8;        ///< sequences per step, over all ranks
+  std::int64_t micro_batch_sequences = 1;  ///< sequences per pass of one rank
   Recompute recompute = Recompute::kLayer;
   double aux_loss_coefficient = kAuxLossOfFamily;
   BalancingScope aux_loss_scope = BalancingScope::kModel;
-  double router_z_loss = 0;            ///< weight of the router z-loss; 0 = none
-  double router_bias_update_rate = 0;  ///< change of correction biases per step; 0 = none
+  double router_z_loss = 0;            ///< weight of the router z-loss; 0 = no z-loss
+  double router_bias_update_rate = 0;  ///< change of correction biases per step; 0 = no change
   std::vector<std::string> freeze{};   ///< patterns of the names of frozen tensors
 };
 
 /// LoRA adapters that are trained in place of the weights.
 struct LoraSettings {
-  std::int64_t rank = 0;  ///< rank of the adapters; 0 = none, unless there is a start
-  double alpha = 0;       ///< numerator of the scale alpha / rank; 0 = the rank
+  std::int64_t rank = 0;  ///< rank of the adapters; 0 = no adapters, unless lora.start names one
+  double alpha = 0;       ///< numerator of the scale alpha / rank; 0 = alpha equals the rank
   double dropout = 0;
   std::vector<std::string> targets{"all-linear"};
   bool rslora = false;
-  std::int64_t seed = 0;  ///< seed of the initial A and of dropout
-  /// Directory of the adapter to start from, or of the run that trained it; "" = new adapters.
+  std::int64_t seed = 0;  ///< seed of the initial adapter matrices A and of dropout
+  /// Directory of the LoRA adapter to start from, or of the run that trained it; "" = new adapters.
   std::filesystem::path start;
 
   bool operator==(const LoraSettings&) const = default;
@@ -118,12 +122,14 @@ struct OptimizerSettings {
   std::array<double, 2> betas{0.9, 0.95};
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double max_grad_norm = 1.0;  ///< L2 norm to which larger gradients are clipped; 0 = no clipping
+  /// largest L2 norm of the gradients, to which larger ones are clipped; 0 = no clipping
+  double max_grad_norm = 1.0;
   ClipRule clip = ClipRule::kGlobal;
   StateFormat state = StateFormat::kFloat32;
   MasterFormat master = MasterFormat::kFloat32;
   GradientMode gradients = GradientMode::kFloat32;
-  bool release_gradients = false;  ///< earlier name of gradients = kRelease; false once the job file is read
+  /// former spelling of gradients = kRelease; false once the job file is read
+  bool release_gradients = false;
   OptimizerFit fit = OptimizerFit::kAsWritten;
   std::int64_t seed = 0;
 
@@ -136,7 +142,8 @@ struct OptimizerSettings {
 
 /// Table [memory].
 struct MemorySettings {
-  std::int64_t limit_bytes = 0;  ///< bytes of one rank's process; 0 = its share of what the node has left
+  /// most bytes of one rank's process; 0 = its share of what the node has left
+  std::int64_t limit_bytes = 0;
   Offload offload = Offload::kNone;
   std::filesystem::path offload_path;  ///< directory of offload files; "" = job.output
 };
@@ -157,17 +164,17 @@ struct ScheduleSettings {
 struct CheckpointSettings {
   static constexpr std::int64_t kResumeNewest = kNewestStep, kResumeNever = -2, kResumeBest = kBestStep;
 
-  std::int64_t every_steps = 0;  ///< steps between checkpoints; 0 = not by steps
-  double every_minutes = 30;     ///< minutes between checkpoints; 0 = not by time
-  std::int64_t keep = 2;         ///< newest checkpoints that are kept
-  std::int64_t keep_every = 0;   ///< checkpoints of multiples of this step are kept too; 0 = none
+  std::int64_t every_steps = 0;  ///< steps between two checkpoints; 0 = not by steps
+  double every_minutes = 30;     ///< minutes between two checkpoints; 0 = not by time
+  std::int64_t keep = 2;         ///< number of newest checkpoints to keep
+  std::int64_t keep_every = 0;   ///< interval in steps: checkpoints of its multiples are kept too; 0 = none
   std::filesystem::path path;    ///< directory of the checkpoints; "" = "checkpoints" in the run directory
-  std::int64_t resume = kResumeNewest;  ///< step of the checkpoint to resume from, or one of the above
+  std::int64_t resume = kResumeNewest;  ///< step of the checkpoint to resume from, or one of the values above
   SaveStorage storage = SaveStorage::kAuto;
-  /// Copies of each rank's file on other hosts, where no file system is shared.
+  /// Copies of each rank's file on other hosts, if hosts share no file system.
   std::int64_t partner_copies = 1;
   SaveFailure on_failure = SaveFailure::kContinue;
-  /// Seconds between a last save and the end of a Slurm allocation; 0 = Slurm is not asked for its end.
+  /// Seconds between the last save and the end of a Slurm allocation; 0 = Slurm is not asked for the end.
   double margin_seconds = 60;
 
   [[nodiscard]] bool saves() const { return every_steps > 0 || every_minutes > 0; }
@@ -175,19 +182,21 @@ struct CheckpointSettings {
 
 /// Table [evaluate].
 struct EvaluateSettings {
-  std::vector<std::filesystem::path> tokens;  ///< held-out token files
-  std::int64_t every_steps = 0;               ///< training steps between evaluations; 0 = none
-  std::int64_t patience = 0;  ///< evaluations in a row without a lower loss that end a training; 0 = no limit
+  std::vector<std::filesystem::path> tokens;  ///< token files with held-out tokens
+  std::int64_t every_steps = 0;               ///< training steps between two evaluations; 0 = no evaluations
+  /// evaluations in a row without a lower held-out loss after which training ends; 0 = no limit
+  std::int64_t patience = 0;
 };
 
 /// Reactions to NaN, infinities, loss spikes and differences between ranks.
 struct GuardSettings {
   OnNonFinite on_nonfinite = OnNonFinite::kStop;
   OnSpike on_spike = OnSpike::kWarn;
-  double spike_factor = 3;                 ///< ratio of a spike to the median of the losses before
-  std::int64_t spike_window = 32;          ///< steps whose losses make that median
-  std::int64_t max_skipped_steps = 10;     ///< updates in a row that may be skipped or rewound
-  std::int64_t compare_ranks_every = 100;  ///< steps between comparisons of the ranks; 0 = never
+  /// ratio of a loss to the median of the losses before it, above which it is a spike
+  double spike_factor = 3;
+  std::int64_t spike_window = 32;          ///< number of last losses in that median
+  std::int64_t max_skipped_steps = 10;     ///< most updates in a row that may be skipped or rewound
+  std::int64_t compare_ranks_every = 100;  ///< steps between two comparisons of the ranks; 0 = never
 };
 
 /// Table [export].
@@ -206,18 +215,19 @@ struct ExportSettings {
 struct GenerateSettings {
   std::filesystem::path prompts{};                 ///< file of prompts; "" unless the job answers prompts
   std::filesystem::path output = "answers.jsonl";  ///< file of answers, relative to the run directory
-  std::int64_t every_steps = 0;                    ///< training steps between rounds of answers; 0 = none
-  std::int64_t max_tokens = 256;                   ///< tokens of an answer, at most
-  std::int64_t max_sequence_length = 2048;         ///< tokens of prompt and answer together, at most
-  std::int64_t batch_sequences = 8;                ///< prompts answered at once, over all ranks
-  std::int64_t prefill_tokens = 512;               ///< prompt tokens per forward pass of a rank, at most
+  /// training steps between two rounds of answers; 0 = no answers while training
+  std::int64_t every_steps = 0;
+  std::int64_t max_tokens = 256;            ///< most tokens of an answer
+  std::int64_t max_sequence_length = 2048;  ///< most tokens of a prompt and its answer together
+  std::int64_t batch_sequences = 8;         ///< number of prompts answered at once, over all ranks
+  std::int64_t prefill_tokens = 512;        ///< most prompt tokens per forward pass of a rank
   double temperature = 0;
   std::int64_t top_k = 0;
   double top_p = 1;
   double min_p = 0;
   double repetition_penalty = 1;
   std::int64_t seed = 0;
-  std::vector<std::string> stop{};  ///< texts that end an answer; none is empty
+  std::vector<std::string> stop{};  ///< texts that end an answer; no empty ones
   bool chat = false;
   bool ignore_eos = false;
 };
@@ -225,7 +235,7 @@ struct GenerateSettings {
 /// Table [metrics].
 struct MetricsSettings {
   std::filesystem::path file = "metrics.h5";  ///< metrics file, relative to the run directory
-  std::int64_t log_every = 1;                 ///< steps between two printed lines
+  std::int64_t log_every = 1;                 ///< steps between two printed lines of metrics
 };
 
 /// Table [trace].
@@ -235,10 +245,10 @@ struct TraceSettings {
 
 /// Table [debug].
 struct DebugSettings {
-  std::filesystem::path dump;  ///< dump file, relative to the run directory; "" = none
+  std::filesystem::path dump;  ///< file for dumps, relative to the run directory; "" = no dumps
 };
 
-/// Seconds after which waiting for the other ranks is an error.
+/// Limits in seconds: a rank that waits longer for other ranks fails.
 struct DeadlineSettings {
   double setup_seconds = 600;
   double load_seconds = 900;
@@ -248,7 +258,7 @@ struct DeadlineSettings {
   double finish_seconds = 60;
 };
 
-/// Made by load_job_config() or parse_job_config() and passed on as const.
+/// All settings of a job; made by load_job_config() or parse_job_config(), and passed on as const.
 struct JobConfig {
   JobSettings job;
   ModelSettings model;
@@ -272,9 +282,9 @@ struct JobConfig {
   DeadlineSettings deadline;
 };
 
-/// Reads a job file of at most 1 MiB and applies overrides "table.key=value" in order; a value that is no
+/// Reads a job file of at most 1 MiB and applies overrides "table.key=value" in order; a value that is not
 /// TOML is taken as a bare string. Throws one Error that lists every problem, a line each: kUsage for an
-/// override that is not of that form, else kBadConfig.
+/// override of another form, else kBadConfig.
 [[nodiscard]] JobConfig load_job_config(const std::filesystem::path& file,
                                         std::span<const std::string> overrides = {});
 
@@ -289,8 +299,8 @@ struct ConfigEntry {
   bool operator==(const ConfigEntry&) const = default;
 };
 
-/// Every key with its value in one spelling, in schema order: what ranks compare. A list of tables gives an
-/// entry for each of their keys, with the values of all: data.source.weight.
+/// Every key with its value in canonical spelling, in schema order: the entries that ranks compare. A list of
+/// tables gives an entry for each of its keys, with the values of all tables: data.source.weight.
 [[nodiscard]] std::vector<ConfigEntry> canonical_entries(const JobConfig& config);
 
 /// The resolved job file: every key with its value. Parses back to the same job.

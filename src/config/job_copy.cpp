@@ -11,12 +11,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Begins every copy, and no other job file.
+/// First line of every copy, and of no other job file.
 constexpr std::string_view kFirstLine = "# Written by sluice: the job with every key.";
-/// Begins the second line; a TOML string follows.
+/// Start of a copy's second line; a TOML string follows.
 constexpr std::string_view kStartedIn = "# Relative paths begin in ";
 
-/// The path that a line names; "" if it names none.
+/// Path in a copy's second line; "" if the line names none.
 fs::path started_in(const std::string& line) {
   if (!line.starts_with(kStartedIn)) return {};
   return text_in_toml(line.substr(kStartedIn.size()));

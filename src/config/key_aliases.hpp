@@ -1,5 +1,5 @@
-// Keys that have been renamed. Job files, --set, a run's job.toml and the manifests of checkpoints may still
-// spell them as they were.
+// Renamed keys. Job files, --set, a run's job.toml and the manifests of checkpoints may still have their
+// earlier names.
 #pragma once
 
 #include <span>
@@ -11,21 +11,22 @@ namespace sluice {
 /// A renamed key.
 struct KeyAlias {
   std::string_view table;
-  std::string_view earlier;  ///< the key's earlier spelling, which still works
-  std::string_view key;      ///< the key's spelling in the schema
+  std::string_view earlier;  ///< earlier name of the key, which still works
+  std::string_view key;      ///< name of the key in the schema
 };
 
 /// All renamed keys.
 [[nodiscard]] std::span<const KeyAlias> key_aliases();
 
-/// The schema's spelling of a key of `table`; `key` itself if it has never been renamed.
+/// Name in the schema of a key of `table`, by its current or an earlier name; `key` itself if it was never
+/// renamed.
 [[nodiscard]] std::string_view current_key(std::string_view table, std::string_view key);
 
-/// The schema's spelling of "table.key".
+/// Name in the schema of "table.key".
 [[nodiscard]] std::string current_name(std::string_view name);
 
-/// The earlier spelling of "table.key", for digests that files of earlier versions hold; `name` itself if
-/// there is none.
+/// Earlier name of "table.key", for digests in files of earlier versions; `name` itself if it was never
+/// renamed.
 [[nodiscard]] std::string earlier_name(std::string_view name);
 
 }  // namespace sluice

@@ -11,14 +11,14 @@
 namespace sluice {
 namespace {
 
-/// "did you mean "optimizer"?", or the list of all names where none is near.
+/// Hint with the nearest name, "did you mean "optimizer"?", or with all names if none is near.
 std::string near_or_all(const std::string& name, const std::vector<std::string>& names) {
   const std::string near = nearest(name, names);
   if (!near.empty()) return fmt::format("did you mean \"{}\"?", near);
   return "expected " + quoted_list(std::vector<std::string_view>(names.begin(), names.end()));
 }
 
-/// Hint for other trainers' names and for our own keys in the wrong table; else "".
+/// Hint for a name of another trainer or a key of another table of ours; else "".
 std::string hint_of_any_table(const std::string& key) {
   if (const std::string_view hint = familiar_key_hint(key); !hint.empty()) return std::string(hint);
   for (const Table& table : schema())

@@ -1,4 +1,4 @@
-// Reader: entries to a JobConfig, gathering every problem before giving up.
+// Reader of job files: turns entries into a JobConfig, and collects every problem before it fails.
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "config/expand.hpp"
@@ -26,29 +26,30 @@ namespace {
 
 constexpr std::int64_t kMaxFileBytes = kMiB;
 
-/// Tokens per step, at most: more than ten times what the largest published runs take, and few enough for
-/// plans to count their bytes in 63 bits, as long as a token takes less than 8 GiB.
+/// Largest number of tokens per step: more than ten times that of the largest published runs, and small
+/// enough that plans can count bytes in 63 bits, if a token takes less than 8 GiB.
 constexpr std::int64_t kMaxStepTokens = std::int64_t{1} << 30;
 
 std::string missing_text(const KeyInfo& key, const std::string& name) {
   return fmt::format("{}: found nothing, expected {} ({})", name, key.expected, key.help);
 }
 
-/// One spelling of "a/b", "./a/b" and "a/b/".
+/// Normal form of a path: one spelling for "a/b", "./a/b" and "a/b/".
 std::filesystem::path plain(const std::filesystem::path& path) {
   const std::filesystem::path normal = path.lexically_normal();
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-/// One spelling of a path, from the root on, so that relative and absolute ones can be compared. Links are
-/// not followed.
+/// Normal form of a path from the root on, so that relative and absolute paths can be compared. Links are not
+/// followed.
 std::filesystem::path place_of(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   return plain(error ? path : absolute);
 }
 
-/// Whether two paths lead to one place, however they are spelled, through links too. No path leads nowhere.
+/// Whether two paths lead to one file, however they are spelled, and through links too; false for empty
+/// paths.
 bool is_same_place(const std::filesystem::path& a, const std::filesystem::path& b) {
   if (a.empty() || b.empty()) return false;
   if (place_of(a) == place_of(b)) return true;
@@ -56,8 +57,8 @@ bool is_same_place(const std::filesystem::path& a, const std::filesystem::path& 
   return std::filesystem::equivalent(a, b, error) && !error;
 }
 
-/// The first step from a directory to a path: "." where they are the same, ".." out of it, "" where one is
-/// missing.
+/// First component of the way from a directory to a path: "." if they are the same, ".." if it leads out, ""
+/// if a path is missing.
 std::string first_step(const std::filesystem::path& directory, const std::filesystem::path& path) {
   const std::filesystem::path way = path.lexically_relative(directory);
   return way.empty() ? "" : way.begin()->string();
@@ -68,7 +69,7 @@ bool is_at_or_below(const std::filesystem::path& path, const std::filesystem::pa
   return !step.empty() && step != "..";
 }
 
-/// Whether a run directory keeps something of its own under that name (job/run_directory.hpp).
+/// Whether a run directory has a file of its own with this name (job/run_directory.hpp).
 bool is_of_run_directory(const std::string& name) {
   return name == "lock" || name == "job.toml" || name == "status.json" || name == "logs" ||
          name == "checkpoints" || name == "tokens" || name == "trace";
@@ -90,7 +91,7 @@ class JobReader {
   void expect_optimizer_settings();
   void expect_result_files();
   void expect_result_file(const std::string& key, const std::filesystem::path& file);
-  /// Throws if there was any problem.
+  /// The finished config. Throws if there was any problem.
   [[nodiscard]] JobConfig done();
 
  private:
@@ -104,20 +105,21 @@ class JobReader {
   void problem(const std::string& where, const std::string& text) {
     problems_.push_back(where + ": " + text);
   }
-  /// Reports `text` at the first key unless it holds or one of the keys has a problem of its own.
+  /// Reports `text` at the first of `keys` unless `holds`, or unless one of the keys has a problem of its
+  /// own.
   void expect(bool holds, std::initializer_list<std::string> keys, const std::string& text);
 
   std::string file_name_;
   JobConfig config_;
   std::vector<std::string> problems_;
-  std::map<std::string, std::string> where_;  ///< last place of every key that is given
+  std::map<std::string, std::string> where_;  ///< last place in the job of every key that it gives
   std::set<std::string> refused_;             ///< keys whose last value has a problem
 };
 
 void JobReader::take(const Entry& entry) {
   if (entry.key.empty()) return take_table(entry);
   const Table* table = find_table(entry.table);
-  if (table == nullptr) return;  // reported with the table's own entry
+  if (table == nullptr) return;  // the problem was reported with the table's own entry
   const Field* field = find_field(*table, entry.key);
   if (field != nullptr) return take_value(*field, entry);
   problem(entry.where, fmt::format("{}.{}: unknown key, {}", table->name, printable(entry.key),
@@ -139,7 +141,7 @@ void JobReader::take_value(const Field& field, const Entry& entry) {
   refused_.insert(name);
   const auto store = [&](const Value& value) { return field.store(value, config_); };
   if (field.columns.empty() || entry.rows.empty()) {
-    if (!value_of(field, name, entry, store)) return;  // reported
+    if (!value_of(field, name, entry, store)) return;  // the problem has been reported
   } else {
     const std::optional<Rows> rows = rows_of(field, entry);
     if (!rows) return;
@@ -148,8 +150,8 @@ void JobReader::take_value(const Field& field, const Entry& entry) {
   refused_.erase(name);
 }
 
-/// The reading of the entry's value, with its variables expanded, that `take` takes; none, with its problem
-/// reported, if it takes none.
+/// The reading of an entry's value, variables expanded, that `take` accepts; nothing, with the problem
+/// reported, if it accepts none.
 std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& name, Entry entry,
                                          const std::function<bool(const Value&)>& take) {
   const ExpandedValue expanded = expand_value(entry.value, TextKind{key.is_path});
@@ -165,7 +167,7 @@ std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& 
   return std::nullopt;
 }
 
-/// None, with every problem reported, if one of the tables has any.
+/// Rows of a list of tables; nothing, with every problem reported, if a table has any.
 std::optional<Rows> JobReader::rows_of(const Field& field, const Entry& entry) {
   const std::size_t problems = problems_.size();
   Rows rows;
@@ -283,7 +285,7 @@ void JobReader::expect_load_settings() {
                      c.load.memory_limit_bytes));
 }
 
-/// Holds the settings against what weights need that are quantised while they are loaded.
+/// Checks the settings that weights quantised while loading need.
 void JobReader::expect_quantisable_weights() {
   const JobConfig& c = config_;
   if (!is_quantised_by_load(c.model.frozen_format)) return;
@@ -300,7 +302,7 @@ void JobReader::expect_quantisable_weights() {
              format));
 }
 
-/// Holds the settings against what weights that stay in the files of model.path need.
+/// Checks the settings that weights left in the files of model.path need.
 void JobReader::expect_source_settings() {
   const JobConfig& c = config_;
   if (c.memory.offload != Offload::kSource) return;
@@ -341,8 +343,8 @@ void JobReader::expect_export_settings() {
          "found the directory of job.output, expected another");
 }
 
-/// Checks of keys that act on the held-out loss: they need evaluations, and the best step must have been
-/// saved.
+/// Checks keys that depend on the held-out loss: they need evaluations, and checkpoints that keep the best
+/// step.
 void JobReader::expect_held_out_settings() {
   const JobConfig& c = config_;
   if (c.job.kind != JobKind::kTrain) return;
@@ -386,7 +388,8 @@ void JobReader::expect_optimizer_settings() {
          "found true, expected optimizer.gradients = \"release\" with it, or this key left out");
   if (std::exchange(o.release_gradients, false)) o.gradients = GradientMode::kRelease;
   const bool is_adafactor = o.kind == OptimizerKind::kAdafactor;
-  // With fit = "auto" the written state format says nothing; it gets one that the kind has.
+  // With fit = "auto" the written state format does not matter; it is replaced by one that the optimizer kind
+  // allows.
   if (o.fit == OptimizerFit::kAuto && is_adafactor != (o.state == StateFormat::kFactored))
     o.state = is_adafactor ? StateFormat::kFactored : StateFormat::kFloat32;
   expect(is_adafactor == (o.state == StateFormat::kFactored), {"optimizer.state", "optimizer.kind"},
@@ -419,7 +422,8 @@ void JobReader::expect_result_files() {
          "found a path through metrics.file or to its folder, expected another");
 }
 
-/// Absolute paths may lead anywhere but to what the job reads: with job.overwrite the file there is replaced.
+/// Absolute paths may lead anywhere except to what the job reads: with job.overwrite the file at the path is
+/// replaced.
 void JobReader::expect_result_file(const std::string& key, const std::filesystem::path& file) {
   const JobConfig& c = config_;
   const std::filesystem::path place = place_of(c.job.output / file);
@@ -445,10 +449,10 @@ JobConfig JobReader::done() {
   return std::move(config_);
 }
 
-/// The file's bytes; reads no more than one byte too many, so that a device file ends too.
+/// Bytes of a small file; reads at most one byte too many, so that reading a device file ends.
 std::string read_small_file(const std::filesystem::path& file) {
   const std::string name = printable(file.string());
-  std::error_code ignored;  // whatever keeps the system from telling keeps it from opening
+  std::error_code ignored;  // a fault here shows again when the file is opened
   if (std::filesystem::is_directory(file, ignored))
     fail(ExitCode::kBadConfig, "{}: found a directory, expected a job file", name);
   std::ifstream in(file, std::ios::binary);

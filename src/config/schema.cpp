@@ -18,8 +18,8 @@ constexpr double kWeekSeconds = 7 * 24 * 3600;
 /// Rules of keys that a resumed training must keep.
 constexpr KeyRules kFixed{.is_fixed = true};
 
-/// Adds the rows of one table: a key, its member of the table's struct, what it may hold, help, unit, and
-/// then its rules where they are not those of all keys of the table.
+/// Builder of one table: adds each key with its member of the table's struct, allowed values, help, unit, and
+/// rules if they differ from those of the table.
 template <class Settings>
 class TableBuilder {
  public:
@@ -48,7 +48,7 @@ class TableBuilder {
     return *this;
   }
 
-  /// Gives rules of its own to the key that was added last.
+  /// Sets the rules of the key that was added last.
   TableBuilder& rules(const KeyRules& rules) {
     table_.fields.back().rules = rules;
     return *this;
@@ -62,7 +62,7 @@ class TableBuilder {
   KeyRules rules_;  ///< rules of all keys of the table
 };
 
-/// The choice between all values of an enumeration of optimizers.
+/// Domain with all values of an optimizer's enumeration, by their spellings.
 template <class Enum>
 Choice<Enum> spelled() {
   Choice<Enum> choice;
@@ -79,10 +79,10 @@ Table job_table() {
                             {"export", JobKind::kExport},
                             {"evaluate", JobKind::kEvaluate},
                             {"generate", JobKind::kGenerate}}},
-           "what the job does: trains; loads the weights and reports; loads and exports them; evaluates the "
-           "loss on tokens; or answers prompts")
+           "what the job does: train a model; load the weights and report; load and export them; "
+           "evaluate the loss on tokens; or answer prompts")
       .key("output", &JobSettings::output, Path{},
-           "run directory, made if missing; relative to the current working directory")
+           "run directory, created if missing; relative to the current working directory")
       .key("overwrite", &JobSettings::overwrite, Flag{},
            "whether a run directory that holds the metrics of another job may be reused; false refuses it")
       .done();
@@ -96,43 +96,44 @@ Table model_table() {
            "run; relative to the current working directory")
       .key("step", &ModelSettings::step,
            NamedInteger{{{"newest", kNewestStep}, {"best", kBestStep}}, 0, 1'000'000'000},
-           "which checkpoint to take where path, adapter or lora.start names a run: the newest, the one with "
-           "the lowest held-out loss, or the one of this step")
+           "checkpoint to use where path, adapter or lora.start names a run: newest; best, the one "
+           "with the lowest held-out loss; or the number of its step")
       .key(
           "dtype", &ModelSettings::dtype,
           Choice<DType>{{{"bfloat16", DType::kBFloat16}, {"float32", DType::kFloat32}}},
           "type of gathered weights and matrix products; router, norms, softmax and loss are float32 in both")
       .rules({.is_fixed = true, .changes_answers = true})
-      .key(
-          "frozen_format", &ModelSettings::frozen_format,
-          Choice<FrozenFormat>{{{"dtype", FrozenFormat::kDType},
-                                {"stored", FrozenFormat::kStored},
-                                {"int8", FrozenFormat::kInt8},
-                                {"nf4", FrozenFormat::kNf4}}},
-          "form of weights that are not trained: \"dtype\", or \"stored\" for codes and scales as published (FP8, "
-          "INT4, MXFP4, NVFP4) of the matrices of layers and experts, which become the same numbers where they "
-          "are used; \"int8\" (a scale each row) and \"nf4\" (a scale each 64 elements) quantise these matrices "
-          "while they are loaded, which changes their numbers")
+      .key("frozen_format", &ModelSettings::frozen_format,
+           Choice<FrozenFormat>{{{"dtype", FrozenFormat::kDType},
+                                 {"stored", FrozenFormat::kStored},
+                                 {"int8", FrozenFormat::kInt8},
+                                 {"nf4", FrozenFormat::kNf4}}},
+           "format in memory of weights that are not trained: \"dtype\", plain numbers of "
+           "model.dtype; \"stored\", the published codes and scales (FP8, INT4, MXFP4, NVFP4) of the "
+           "matrices of layers and experts, dequantised where they are used; \"int8\" (one scale per "
+           "row) and \"nf4\" (one scale per 64 elements) quantise these matrices while they are "
+           "loaded, which changes their values")
       .rules({.is_chosen_by_fit = true})
       .key("init", &ModelSettings::init,
            Choice<ModelInit>{{{"checkpoint", ModelInit::kCheckpoint}, {"random", ModelInit::kRandom}}},
-           "whether weights are read or drawn; random needs config.json alone and gives the same weights at "
-           "any rank count")
+           "source of the initial weights: checkpoint, read from model.path; random, drawn from "
+           "init_seed, which needs config.json alone and gives the same weights at any rank count")
       .key("init_seed", &ModelSettings::init_seed, Integer{0, kAnyInteger}, "seed of random weights")
       .key("adapter", &ModelSettings::adapter, Path{true},
-           "adapter that the model computes with: a PEFT directory, the directory of a run that trained one, "
-           "or a checkpoint of it; training starts from lora.start instead")
+           "LoRA adapter that the model computes with: a PEFT directory, the directory of a run that "
+           "trained an adapter, or a checkpoint of that run; training uses lora.start instead")
       .done();
 }
 
 Table parallel_table() {
   return TableBuilder("parallel", &JobConfig::parallel, "How ranks share the work")
       .key("expert_parallel", &ParallelSettings::expert_parallel, Integer{0, 65536},
-           "ranks of an expert-parallel group; 0 = all ranks: each owns whole experts, and tokens are "
-           "dispatched to them; 1 = experts are sharded and gathered like dense weights; k = each group of k "
-           "ranks owns all experts, and every expert is sharded over the groups")
+           "number of ranks in an expert-parallel group; 0 = all ranks: each owns whole experts, and "
+           "tokens are dispatched to them; 1 = experts are sharded and gathered like dense weights; "
+           "k = each group of k ranks owns all experts, and every expert is sharded over the groups")
       .key("threads", &ParallelSettings::threads, Integer{0, 4096},
-           "compute threads per rank; 0 = cores of the node divided by its ranks, at most OMP_NUM_THREADS")
+           "number of compute threads per rank; 0 = cores of the node divided by its ranks, at most "
+           "OMP_NUM_THREADS")
       .done();
 }
 
@@ -143,43 +144,44 @@ Table load_table() {
            "ranks that read the weight files: rank 0 for all, one rank per node for its node, or each rank "
            "its own part")
       .key("chunk", &LoadSettings::chunk_bytes, Bytes{64 * kKiB, kGiB},
-           "size of one read; a rank stages a few chunks at a time, so larger ones cost memory on every rank",
+           "size of one read of a weight file; every rank stages a few reads at a time, so larger "
+           "ones take more memory",
            "bytes")
-      .key(
-          "page_cache", &LoadSettings::page_cache,
-          Choice<CachePolicy>{
-              {{"auto", CachePolicy::kAuto}, {"keep", CachePolicy::kKeep}, {"drop", CachePolicy::kDrop}}},
-          "page cache of the weight files once read: keep speeds up the next run, drop frees memory for this "
-          "one, auto restores what was cached before")
+      .key("page_cache", &LoadSettings::page_cache,
+           Choice<CachePolicy>{
+               {{"auto", CachePolicy::kAuto}, {"keep", CachePolicy::kKeep}, {"drop", CachePolicy::kDrop}}},
+           "what happens to weight files in the page cache after they are read: keep, they stay, "
+           "which speeds up the next run; drop, they leave, which frees memory for this run; auto, "
+           "only files that were cached before stay")
       .key("verify", &LoadSettings::verify, Flag{},
            "whether the files are read once more after loading and compared with the shards")
       .key("sink", &LoadSettings::sink,
            Choice<LoadSink>{{{"shards", LoadSink::kShards}, {"discard", LoadSink::kDiscard}}},
            "destination of the weights; discard drops them on arrival, to measure the stream alone")
       .key("unified_memory", &LoadSettings::unified_memory, Flag{},
-           "whether CPU and GPU share one memory: then page cache counts as used, and page_cache = auto "
-           "leaves none")
+           "whether CPU and GPU share one memory; if so, the page cache counts as used memory, and "
+           "page_cache = \"auto\" keeps no weight files in it")
       .key("memory_limit", &LoadSettings::memory_limit_bytes, Bytes{0, kPiB},
-           "memory beyond its shard that a rank may take while loading; 0 = no limit", "bytes")
+           "memory besides its shard that a rank may take while loading; 0 = no limit", "bytes")
       .done();
 }
 
 TableList<SourceSettings> source_list() {
   return TableList<SourceSettings>()
-      .column(
-          "tokens", &SourceSettings::tokens, Path{},
-          "HDF5 token file as in data.tokens; it is read again from the start once all of its sequences were "
-          "taken")
+      .column("tokens", &SourceSettings::tokens, Path{},
+              "HDF5 token file of this source, as in data.tokens; read again from the start once all of "
+              "its sequences were used")
       .column("weight", &SourceSettings::weight, Real{1e-6, 1e6},
               "share of the training sequences that come from this file, relative to the other weights")
       .rules(kFixed);
 }
 
 Table data_table() {
-  return TableBuilder("data", &JobConfig::data, "The tokens to train on")
+  return TableBuilder("data", &JobConfig::data, "Tokens that the job trains on or evaluates")
       .key("tokens", &DataSettings::tokens, Path{true},
-           "HDF5 token file, or text or rows of JSON that the job tokenizes once; needed to evaluate, and to "
-           "train without data.source; relative to the current working directory")
+           "tokens to train on or to evaluate: an HDF5 token file, or text or rows of JSON that the "
+           "job tokenizes once; not needed to train on data.source; relative to the current working "
+           "directory")
       .key("source", &DataSettings::source, source_list(),
            "mixture of token files to train on, one table [[data.source]] each, in place of data.tokens")
       .key("sequence_length", &DataSettings::sequence_length, Integer{1, 1 << 20}, "length of one sequence",
@@ -193,15 +195,17 @@ Table data_table() {
       .rules(kFixed)
       .key("separator_token", &DataSettings::separator_token,
            Integer{-1, std::numeric_limits<std::int32_t>::max()},
-           "id of the token that ends each document, so that no token attends to or predicts one of another "
-           "document; -1 = none, or where the file's dataset document_starts says")
+           "id of the token that ends each document; tokens attend to and predict tokens of their "
+           "own document alone; -1 = no such token: documents are those in the file's dataset "
+           "document_starts, if it has one")
       .rules(kFixed)
       .key("pack", &DataSettings::pack, Flag{},
            "whether training sequences hold whole documents, as many as fit, in place of pieces of one "
            "stream; every token file then needs the dataset document_starts")
       .rules(kFixed)
       .key("pack_window", &DataSettings::pack_window, Integer{1, 1 << 24},
-           "documents that are packed together, drawn from the whole file; each takes 128 bytes on rank 0",
+           "number of documents that are packed together, drawn from the whole file; each takes 128 "
+           "bytes of memory on rank 0",
            "documents")
       .rules(kFixed)
       .key("long_documents", &DataSettings::long_documents,
@@ -216,33 +220,37 @@ Table data_table() {
 
 Table train_table() {
   return TableBuilder("train", &JobConfig::train, "The training loop")
-      .key("steps", &TrainSettings::steps, Integer{1, 1'000'000'000}, "optimizer steps")
+      .key("steps", &TrainSettings::steps, Integer{1, 1'000'000'000},
+           "number of optimizer steps of the whole training")
       .key("batch_sequences", &TrainSettings::batch_sequences, Integer{1, 1 << 20},
-           "sequences per step over all ranks, also in an evaluation")
+           "number of sequences per step over all ranks, also in an evaluation")
       .rules(kFixed)
       .key("micro_batch_sequences", &TrainSettings::micro_batch_sequences, Integer{1, 1 << 20},
-           "sequences per forward and backward pass of a rank; more take more activation memory")
+           "number of sequences per forward and backward pass of a rank; more sequences take more "
+           "activation memory")
       .key("recompute", &TrainSettings::recompute,
            Choice<Recompute>{
                {{"layer", Recompute::kLayer}, {"none", Recompute::kNone}, {"all", Recompute::kAll}}},
-           "activations that the backward pass computes again: layer, all of a layer but its attention; all, "
-           "the attention too; none, nothing, and all activations are kept")
+           "activations that the backward pass recomputes: layer, those of each layer but "
+           "attention's; all, attention's too; none, no activations, as all are kept in memory")
       .key("aux_loss_coefficient", &TrainSettings::aux_loss_coefficient, Real{kAuxLossOfFamily, 100},
-           "weight of the load-balancing loss; 0 = none; below 0 = 0.001, or 0 for models that are trained "
-           "without one, such as those with correction biases")
+           "weight of the load-balancing loss; 0 = no such loss; below 0 = 0.001, or 0 for models "
+           "that are trained without a load-balancing loss, such as those with correction biases")
       .key("aux_loss_scope", &TrainSettings::aux_loss_scope,
            Choice<BalancingScope>{{{"model", BalancingScope::kModel}, {"layer", BalancingScope::kLayer}}},
-           "layers over which the load-balancing loss wants equal loads: model, all together as in "
-           "transformers, so that layers may each use a few, but different, experts; layer, each by itself")
+           "layers over which the load-balancing loss balances experts: model, all layers together "
+           "as in transformers, so that each layer may use a few, but different, experts; layer, "
+           "each layer by itself")
       .key("router_z_loss", &TrainSettings::router_z_loss, Real{0, 100},
-           "weight of the router z-loss, the mean of logsumexp(logits)^2 over tokens and MoE layers, which "
-           "keeps logits small (1e-3 in ST-MoE); 0 = none")
+           "weight of the router z-loss, the mean of logsumexp(logits)^2 over tokens and MoE layers, "
+           "which keeps logits small (1e-3 in ST-MoE); 0 = no z-loss")
       .key("router_bias_update_rate", &TrainSettings::router_bias_update_rate, Real{0, 1},
-           "change of a router's correction biases after each step: up for experts that got fewer tokens of "
-           "the batch than the mean, down for those that got more (DeepSeek-V3); 0 = none")
+           "amount by which a router's correction biases change after each step: up for experts that "
+           "got fewer tokens of the batch than the mean, down for those that got more (DeepSeek-V3); "
+           "0 = no change")
       .key("freeze", &TrainSettings::freeze, Texts{},
-           "patterns of names (* and ?) of frozen tensors: they take no gradient and no optimizer state, and "
-           "the backward pass ends at the lowest trained layer")
+           "patterns (* and ?) for the names of tensors to freeze: frozen tensors have no gradient "
+           "and no optimizer state, and the backward pass ends at the lowest trained layer")
       .rules(kFixed)
       .done();
 }
@@ -250,29 +258,29 @@ Table train_table() {
 Table lora_table() {
   return TableBuilder("lora", &JobConfig::lora, "LoRA adapters, which are trained in place of the weights")
       .key("rank", &LoraSettings::rank, Integer{0, 1 << 16},
-           "rank of each adapter, for fused experts of each expert's; 0 = no adapters: the weights are "
-           "trained")
+           "rank of each LoRA adapter, and in fused experts of each expert's adapter; 0 = no "
+           "adapters, the weights themselves are trained")
       .rules(kFixed)
       .key("alpha", &LoraSettings::alpha, Real{0, 1e6},
-           "an adapter's output is scaled by alpha / rank; 0 = alpha equals the rank")
+           "numerator of an adapter's scale alpha / rank; 0 = alpha equals the rank")
       .rules(kFixed)
       .key("dropout", &LoraSettings::dropout, Real{0, 0.99},
-           "share of an adapter's inputs that is dropped; must be 0 where routers or routed experts are "
-           "adapted")
+           "share of a LoRA adapter's inputs that is dropped; must be 0 where routers or routed "
+           "experts are adapted")
       .key("targets", &LoraSettings::targets, Texts{},
            "weights that get adapters: all-linear (projections of attention, linear attention, dense MLPs, "
            "routed and shared experts), linear-modules (the same without routed experts), module names as in "
            "PEFT, or patterns of tensor names (* and ?)")
       .rules(kFixed)
       .key("rslora", &LoraSettings::rslora, Flag{},
-           "whether the scale is alpha / sqrt(rank), as in rank-stabilized LoRA")
+           "whether an adapter's scale is alpha / sqrt(rank), as in rank-stabilized LoRA")
       .rules(kFixed)
       .key("seed", &LoraSettings::seed, Integer{0, kAnyInteger},
            "seed of the initial adapter weights and of dropout")
-      .key(
-          "start", &LoraSettings::start, Path{true},
-          "adapter to start from: a PEFT directory, the directory of a run that trained one, or a checkpoint "
-          "of it; its rank, alpha and targets then hold; \"\" = new adapters")
+      .key("start", &LoraSettings::start, Path{true},
+           "LoRA adapter that training starts from: a PEFT directory, the directory of a run that "
+           "trained an adapter, or a checkpoint of that run; its rank, alpha and targets then hold; "
+           "\"\" = new adapters")
       .done();
 }
 
@@ -283,63 +291,64 @@ Table optimizer_table() {
            "to the size of the weights")
       .rules(kFixed)
       .key("learning_rate", &OptimizerSettings::learning_rate, Real{0, 100},
-           "peak learning rate, reached after warm-up")
+           "largest learning rate, reached after warm-up")
       .key("betas", &OptimizerSettings::betas, Betas{},
-           "decay rates of the two moments; Adafactor has its own")
+           "decay rates of the optimizer's first and second moment; Adafactor uses its own")
       .key("eps", &OptimizerSettings::eps, Real{1e-30, 1},
-           "AdamW only: added to the square root of the second moment")
+           "number that AdamW adds to the square root of the second moment; other optimizers ignore it")
       .key("weight_decay", &OptimizerSettings::weight_decay, Real{0, 100},
            "decoupled weight decay of tensors with two or more dimensions")
       .key("max_grad_norm", &OptimizerSettings::max_grad_norm, Real{0, 1e9},
-           "L2 norm to which larger gradients are clipped; 0 = no clipping")
+           "largest L2 norm of the gradients, to which larger ones are clipped; 0 = no clipping")
       .key("clip", &OptimizerSettings::clip,
            Choice<ClipRule>{{{"global", ClipRule::kGlobal}, {"unit", ClipRule::kUnit}}},
-           "gradients whose norm max_grad_norm bounds: global, all together; unit, each matrix by itself, of "
-           "fused experts each expert's; with gradients = \"release\", global costs a second backward pass")
+           "norm that max_grad_norm bounds: global, the norm of all gradients together; unit, the "
+           "norm of each matrix, of fused experts of each expert's; with gradients = \"release\", "
+           "global costs a second backward pass")
       .key("state", &OptimizerSettings::state, spelled<StateFormat>(),
-           "format of the moments: 4, 2 or 1 bytes each, or Adafactor's row and column means; those of "
-           "routers, norms and vectors are always float32")
+           "format of the optimizer's moments: 4, 2 or 1 bytes per element, or Adafactor's row and "
+           "column means; moments of routers, norms and vectors are always float32")
       .rules({.is_fixed = true, .is_chosen_by_fit = true})
       .key("master", &OptimizerSettings::master, spelled<MasterFormat>(),
-           "format of master weights, whose low bits are kept beside bfloat16 weights: 16 bits (float32), 8, "
-           "or none; below 16, updates are rounded stochastically")
+           "format of master weights: the low bits that are kept beside bfloat16 weights, 16 bits "
+           "(float32), 8, or none; below 16 bits, updates are rounded stochastically")
       .rules({.is_fixed = true, .is_chosen_by_fit = true})
       .key("gradients", &OptimizerSettings::gradients, spelled<GradientMode>(),
-           "format of gradients until the update: 4 or 2 bytes, or release: each layer is updated within the "
-           "backward pass, and its gradient freed")
+           "format of gradients until the update: 4 or 2 bytes per element; or release, each layer "
+           "is updated within the backward pass, and its gradients are freed")
       .rules({.is_chosen_by_fit = true})
       .key("release_gradients", &OptimizerSettings::release_gradients, Flag{},
-           "earlier name of a value: true means gradients = \"release\"")
+           "former way to write a value of gradients: true means gradients = \"release\"")
       .key("fit", &OptimizerSettings::fit,
            Choice<OptimizerFit>{{{"as_written", OptimizerFit::kAsWritten}, {"auto", OptimizerFit::kAuto}}},
-           "whether state, master and gradients are taken as written or chosen: auto takes the first of a "
-           "list, from all float32 to the smallest, that leaves a tenth of each rank's memory free")
+           "whether optimizer.state, master and gradients are used as written or chosen by memory: "
+           "auto takes the first combination of a list, from all float32 to the smallest, that "
+           "leaves a tenth of each rank's memory free")
       .key("seed", &OptimizerSettings::seed, Integer{0, kAnyInteger}, "seed of stochastic rounding")
       .done();
 }
 
 Table memory_table() {
-  return TableBuilder("memory", &JobConfig::memory, "What a rank may take of its node")
-      .key(
-          "limit", &MemorySettings::limit_bytes, BytesOrAuto{64 * kMiB, kPiB},
-          "memory of one rank's process, page cache and code not counted; auto = what the node has left when "
-          "the job starts, divided by its ranks. A job that needs more is refused",
-          "bytes")
+  return TableBuilder("memory", &JobConfig::memory, "Memory that a rank may take of its node")
+      .key("limit", &MemorySettings::limit_bytes, BytesOrAuto{64 * kMiB, kPiB},
+           "most memory of one rank's process, page cache and code not counted; auto = what the node "
+           "has left when the job starts, divided by its ranks. A job that needs more is refused",
+           "bytes")
       .key(
           "offload", &MemorySettings::offload,
           Choice<Offload>{{{"none", Offload::kNone}, {"disk", Offload::kDisk}, {"source", Offload::kSource}}},
-          "place for what exceeds nine tenths of the limit: disk keeps it in one file per rank and reads it "
-          "layer by layer, first the experts' optimizer state, then their weights; training then needs "
-          "gradients = \"release\". source leaves experts of model.frozen_format = \"stored\" in the files of "
-          "model.path, which every rank reads")
+          "place for weights and optimizer state beyond nine tenths of memory.limit: disk keeps them "
+          "in one file per rank and reads it layer by layer, first the experts' optimizer state, "
+          "then their weights; training then needs gradients = \"release\". source leaves experts of "
+          "model.frozen_format = \"stored\" in the files of model.path, which every rank reads")
       .key("offload_path", &MemorySettings::offload_path, Path{true},
-           "directory on a local disk for these files, which are unlinked and vanish with the job; \"\" = "
-           "job.output")
+           "directory on a local disk for the files of memory.offload, which are unlinked and vanish "
+           "with the job; \"\" = job.output")
       .done();
 }
 
 Table device_table() {
-  return TableBuilder("device", &JobConfig::device, "What the ranks compute on")
+  return TableBuilder("device", &JobConfig::device, "Device that the ranks compute on")
       .key(
           "kind", &DeviceSettings::kind,
           Choice<DeviceKind>{
@@ -365,15 +374,17 @@ Table schedule_table() {
 
 Table checkpoint_table() {
   return TableBuilder("checkpoint", &JobConfig::checkpoint,
-                      "Checkpoints; with both intervals 0 none is saved, not even at the end")
+                      "Checkpoints of a training; if every_steps and every_minutes are both 0, none "
+                      "is saved, not even at the end")
       .key("every_steps", &CheckpointSettings::every_steps, Integer{0, 1'000'000'000},
            "steps between two checkpoints; 0 = not by steps", "steps")
       .key("every_minutes", &CheckpointSettings::every_minutes, Real{0, kWeekSeconds / 60},
            "minutes between two checkpoints; 0 = not by time", "min")
       .key("keep", &CheckpointSettings::keep, Integer{1, 1'000'000},
-           "newest checkpoints that are kept; the disk must have room for one more")
+           "number of newest checkpoints to keep; the disk must have room for one more")
       .key("keep_every", &CheckpointSettings::keep_every, Integer{0, 1'000'000'000},
-           "also keep every checkpoint whose step is a multiple of this; 0 = none", "steps")
+           "interval of checkpoints that are kept besides the newest ones: those of its multiples; 0 = none",
+           "steps")
       .key("path", &CheckpointSettings::path, Path{true},
            "directory of the checkpoints, on every host; \"\" = checkpoints in job.output")
       .key(
@@ -392,15 +403,15 @@ Table checkpoint_table() {
                          {"best", CheckpointSettings::kResumeBest}},
                         0,
                         1'000'000'000},
-           "checkpoint to resume from: auto, the newest, if any; never, none; best, the one with the lowest "
-           "held-out loss; or the one of this step, to which every start then goes back")
+           "checkpoint to resume from: auto, the newest, if any; never, none; best, the one with the "
+           "lowest held-out loss; or the number of its step, to which every start then goes back")
       .key("on_failure", &CheckpointSettings::on_failure,
            Choice<SaveFailure>{{{"continue", SaveFailure::kContinue}, {"stop", SaveFailure::kStop}}},
-           "reaction to a failed save: continue, warn and retry at the next one; or stop, end the job; "
-           "earlier checkpoints stay in both")
+           "reaction to a checkpoint that cannot be saved: continue, warn and retry at the next "
+           "save; or stop, end the job; earlier checkpoints stay in either case")
       .key("margin_seconds", &CheckpointSettings::margin_seconds, Real{0, kWeekSeconds},
-           "time of a Slurm allocation left beyond one more step and a save at which the job saves and exits "
-           "with 75; 0 = Slurm is not asked for the end of the allocation",
+           "time that a Slurm allocation must have left, beyond one more step and a save; with less "
+           "the job saves and exits with 75; 0 = Slurm is not asked for the end of the allocation",
            "s")
       .done();
 }
@@ -416,36 +427,39 @@ Table guard_table() {
       .key(
           "on_spike", &GuardSettings::on_spike,
           Choice<OnSpike>{{{"warn", OnSpike::kWarn}, {"skip", OnSpike::kSkip}, {"rewind", OnSpike::kRewind}}},
-          "reaction to a loss above spike_factor times the median of the steps before: warn; skip, skip the "
-          "update; rewind, restore the last checkpoint and take the next batch")
+          "reaction to a loss above spike_factor times the median of the losses before it: warn, "
+          "print a warning; skip, skip the update; rewind, restore the last checkpoint and take the "
+          "next batch")
       .key("spike_factor", &GuardSettings::spike_factor, Real{1, 1e9},
-           "loss divided by the median of the losses before, above which it is a spike")
+           "ratio of a loss to the median of the losses before it above which the loss is a spike")
       .key("spike_window", &GuardSettings::spike_window, Integer{1, 100000},
-           "steps whose losses make that median; no loss is a spike before so many steps since the start",
+           "number of last losses whose median a spike is measured against; no loss is a spike "
+           "before as many steps since the start",
            "steps")
       .key("max_skipped_steps", &GuardSettings::max_skipped_steps, Integer{0, 1'000'000},
-           "updates in a row that may be skipped or rewound before the job ends", "steps")
+           "largest number of updates in a row that may be skipped or rewound; one more ends the job",
+           "steps")
       .key("compare_ranks_every", &GuardSettings::compare_ranks_every, Integer{0, 1'000'000'000},
-           "steps between two comparisons of what must be equal on all ranks; 0 = never", "steps")
+           "steps between two comparisons of values that must be equal on all ranks; 0 = never", "steps")
       .done();
 }
 
 Table export_table() {
-  return TableBuilder("export", &JobConfig::export_, "A Hugging Face directory written from the shards")
+  return TableBuilder("export", &JobConfig::export_, "Export of the model as a Hugging Face directory")
       .key("path", &ExportSettings::path, Path{true},
-           "directory to write, which must not exist yet; relative to the current working directory")
+           "Hugging Face directory to write, which must not exist yet; relative to the current "
+           "working directory")
       .key("at_end", &ExportSettings::at_end,
            FlagOrWord<ExportAtEnd>{ExportAtEnd::kNo, ExportAtEnd::kLast, "best", ExportAtEnd::kBest},
            "whether training ends with an export: true, of the last weights; best, of those with the lowest "
            "held-out loss, for which a checkpoint is saved whenever an evaluation finds a lower one")
       .key("max_shard_size", &ExportSettings::max_shard_bytes, Bytes{64 * kKiB, kPiB},
-           "size of one safetensors file, at most", "bytes")
-      .key(
-          "format", &ExportSettings::format,
-          Choice<ExportFormat>{{{"plain", ExportFormat::kPlain}, {"source", ExportFormat::kSource}}},
-          "form of the weights: plain, quantised ones as the bfloat16 numbers that they stand for; source, the "
-          "bytes of model.path for all that the job leaves as it was, and FP8 again of FP8 weights that it "
-          "changes")
+           "largest size of one safetensors file", "bytes")
+      .key("format", &ExportSettings::format,
+           Choice<ExportFormat>{{{"plain", ExportFormat::kPlain}, {"source", ExportFormat::kSource}}},
+           "form of exported weights: plain, quantised weights as the bfloat16 numbers that they "
+           "stand for; source, the bytes of model.path for all weights that the job leaves unchanged, "
+           "and FP8 again for FP8 weights that it changes")
       .key("experts", &ExportSettings::experts,
            Choice<ExportExperts>{{{"source", ExportExperts::kSource},
                                   {"per_expert", ExportExperts::kPerExpert},
@@ -459,14 +473,17 @@ Table export_table() {
 }
 
 Table evaluate_table() {
-  return TableBuilder("evaluate", &JobConfig::evaluate, "Loss on other tokens while training")
+  return TableBuilder("evaluate", &JobConfig::evaluate, "Evaluation on held-out tokens while training")
       .key("tokens", &EvaluateSettings::tokens, Paths{},
-           "held-out token files, one or a list: their loss is reported, and nothing is learnt from them")
+           "held-out token files, one path or a list of paths: their loss is reported, and no step "
+           "trains on them")
       .key("every_steps", &EvaluateSettings::every_steps, Integer{0, 1'000'000'000},
-           "training steps between two evaluations, of which one follows the last step; 0 = none", "steps")
+           "training steps between two evaluations; one more follows the last step; 0 = no evaluations",
+           "steps")
       .key("patience", &EvaluateSettings::patience, Integer{0, 1'000'000'000},
-           "evaluations in a row without a new lowest held-out loss after which training ends with exit code "
-           "0; each new lowest loss is checkpointed; 0 = train.steps in any case",
+           "number of evaluations in a row without a new lowest held-out loss after which training "
+           "ends with exit code 0; each new lowest loss is checkpointed; 0 = training always makes "
+           "train.steps steps",
            "evaluations")
       .done();
 }
@@ -474,65 +491,73 @@ Table evaluate_table() {
 Table generate_table() {
   return TableBuilder("generate", &JobConfig::generate, "Answers to prompts", {.changes_answers = true})
       .key("prompts", &GenerateSettings::prompts, Path{true},
-           "prompts, one per line: text, or JSON with prompt (text), tokens (ids) or messages (with chat = "
-           "true), and optionally an id; needed to generate, and while training with every_steps")
+           "file of prompts, one per line: text, or JSON with prompt (text), tokens (ids) or "
+           "messages (with chat = true), and optionally an id; needed to generate, and while "
+           "training with every_steps")
       .rules({})
       .key("output", &GenerateSettings::output, Path{},
-           "JSONL file of answers, in the order in which they end; relative to the run directory")
+           "JSONL file of answers, written in the order in which they end; relative to the run directory")
       .rules({})
       .key("every_steps", &GenerateSettings::every_steps, Integer{0, 1'000'000'000},
-           "training steps between two rounds of answers to the prompts; 0 = none", "steps")
-      .key("max_tokens", &GenerateSettings::max_tokens, Integer{1, 1 << 20}, "length of an answer, at most",
+           "training steps between two rounds of answers to the prompts; 0 = no answers while training",
+           "steps")
+      .key("max_tokens", &GenerateSettings::max_tokens, Integer{1, 1 << 20}, "largest length of an answer",
            "tokens")
       .key("max_sequence_length", &GenerateSettings::max_sequence_length, Integer{2, 1 << 20},
-           "length of prompt and answer together, at most; keys and values take memory for so many", "tokens")
+           "largest length of a prompt and its answer together; memory for keys and values is taken "
+           "for as many tokens",
+           "tokens")
       .key("batch_sequences", &GenerateSettings::batch_sequences, Integer{1, 1 << 20},
-           "prompts that are answered at once, over all ranks; more take memory for their keys and values")
+           "number of prompts that are answered at once, over all ranks; more prompts take more "
+           "memory for keys and values")
       .rules({})
       .key("prefill_tokens", &GenerateSettings::prefill_tokens, Integer{1, 1 << 20},
-           "prompt tokens per forward pass of a rank, at most", "tokens")
+           "largest number of prompt tokens per forward pass of a rank", "tokens")
       .rules({})
       .key("temperature", &GenerateSettings::temperature, Real{0, 100},
-           "divisor of the logits before the draw; 0 = always the most probable token")
+           "divisor of the logits before a token is drawn; 0 = the most probable token is always taken")
       .key("top_k", &GenerateSettings::top_k, Integer{0, 1 << 30},
-           "most probable tokens that the draw is from; 0 = all")
+           "number of most probable tokens from which the next token is drawn; 0 = all tokens")
       .key("top_p", &GenerateSettings::top_p, Real{1e-9, 1},
-           "probability that the tokens of the draw, the most probable ones, have together; 1 = all tokens")
+           "least probability that the most probable tokens, from which the next token is drawn, "
+           "must have together; 1 = all tokens")
       .key("min_p", &GenerateSettings::min_p, Real{0, 1},
-           "probability, relative to the most probable token's, that tokens of the draw have at least; 0 = "
-           "all")
+           "least probability of a token that may be drawn, relative to the most probable token's; 0 "
+           "= all tokens")
       .key("repetition_penalty", &GenerateSettings::repetition_penalty, Real{0.01, 100},
-           "divisor of positive, factor of negative logits of tokens that occur already; 1 = no penalty")
-      .key("seed", &GenerateSettings::seed, Integer{0, kAnyInteger}, "seed of the draws")
+           "penalty on tokens that occur already: their positive logits are divided by it, negative "
+           "ones multiplied; 1 = no penalty")
+      .key("seed", &GenerateSettings::seed, Integer{0, kAnyInteger}, "seed of the random draws of tokens")
       .key("stop", &GenerateSettings::stop, Texts{.may_have_control_characters = true},
-           "texts that end an answer; the first one found is not part of it")
+           "texts that end an answer; the first one found is left out of the answer")
       .key("chat", &GenerateSettings::chat, Flag{}, "whether prompts go through the model's chat template")
       .key("ignore_eos", &GenerateSettings::ignore_eos, Flag{},
-           "whether the end-of-text token is a token like any other, so that every answer has max_tokens")
+           "whether the end-of-text token does not end an answer, so that every answer has max_tokens")
       .done();
 }
 
 Table metrics_table() {
-  return TableBuilder("metrics", &JobConfig::metrics, "Metrics of the run")
+  return TableBuilder("metrics", &JobConfig::metrics, "Metrics file and printed lines of the run")
       .key("file", &MetricsSettings::file, Path{}, "HDF5 metrics file; relative to the run directory")
       .key("log_every", &MetricsSettings::log_every, Integer{1, 1'000'000'000},
-           "steps between two printed lines, besides the first and the last step; the file holds every step")
+           "steps between two printed lines of metrics; the first and the last step are printed too, "
+           "and the file holds every step")
       .done();
 }
 
 Table trace_table() {
   return TableBuilder("trace", &JobConfig::trace, "Trace of single training steps, for a profiler")
-      .key(
-          "steps", &TraceSettings::steps, Steps{},
-          "steps that every rank records (operations, waits, messages, disk) for `sluice trace`; other steps "
-          "cost nothing")
+      .key("steps", &TraceSettings::steps, Steps{},
+           "training steps that every rank records (operations, waits, messages, disk) for `sluice "
+           "trace`; other steps cost nothing")
       .done();
 }
 
 Table debug_table() {
   return TableBuilder("debug", &JobConfig::debug, "Dumps for comparison with a reference")
       .key("dump", &DebugSettings::dump, Path{true},
-           "HDF5 file for logits, gradients and final weights of small models; relative to the run directory")
+           "HDF5 file to which logits, gradients and final weights of small models are written; "
+           "relative to the run directory")
       .done();
 }
 
@@ -541,18 +566,19 @@ Table deadline_table() {
   return TableBuilder("deadline", &JobConfig::deadline,
                       "Time that a rank waits for the others before it ends the job")
       .key("setup_seconds", &DeadlineSettings::setup_seconds, seconds,
-           "time from launch until all ranks have agreed on the job", "s")
+           "longest time from launch until all ranks have agreed on the job", "s")
       .key("load_seconds", &DeadlineSettings::load_seconds, seconds,
-           "time for any one exchange while loading", "s")
+           "longest time for any one exchange while loading", "s")
       .key("step_seconds", &DeadlineSettings::step_seconds, seconds,
-           "time for a training step, at least; raised to ten times the median step, and to what the disk "
-           "needs; five times as long for the first step",
+           "least time limit of a training step; raised to ten times the median step, and to what "
+           "the disk needs; five times as long for the first step",
            "s")
       .key("evaluate_seconds", &DeadlineSettings::evaluate_seconds, seconds,
-           "time for one batch of an evaluation", "s")
+           "longest time for one batch of an evaluation", "s")
       .key("save_seconds", &DeadlineSettings::save_seconds, seconds,
-           "time for any one exchange while a checkpoint is saved or restored", "s")
-      .key("finish_seconds", &DeadlineSettings::finish_seconds, seconds, "time for the end of the job", "s")
+           "longest time for any one exchange while a checkpoint is saved or restored", "s")
+      .key("finish_seconds", &DeadlineSettings::finish_seconds, seconds,
+           "longest time for the end of the job", "s")
       .done();
 }
 

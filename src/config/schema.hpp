@@ -11,9 +11,10 @@
 
 namespace sluice {
 
-/// Rules of a key besides the values that it takes. All ranks must agree on every key.
+/// Rules of a key besides its allowed values. All ranks must agree on every key.
 struct KeyRules {
-  /// Whether a resumed training must keep the value: it says what saved numbers mean, or which tokens follow.
+  /// Whether a resumed training must keep the value, because saved numbers or the order of tokens depend on
+  /// it.
   bool is_fixed = false;
   bool is_chosen_by_fit = false;  ///< whether optimizer.fit = "auto" chooses the value
   bool changes_answers = false;   ///< whether answers to prompts depend on the value
@@ -22,18 +23,18 @@ struct KeyRules {
 /// Description of a key.
 struct KeyInfo {
   std::string key;
-  std::string unit;       ///< "" where the number is a plain count or there is none
+  std::string unit;       ///< unit of the number; "" for a plain count and for keys without a number
   std::string help;       ///< meaning of the key, and what a larger value costs
-  std::string expected;   ///< the values it takes, in words
+  std::string expected;   ///< allowed values, in words
   bool is_path = false;   ///< whether the value is a path, whose variables are expanded before it is stored
-  bool required = false;  ///< the struct's initial value is not a value that the key takes
+  bool required = false;  ///< whether a job must give the key, since its initial value is not allowed
   std::string initial;    ///< initial value as TOML
   KeyRules rules;
 };
 
 /// A key of the tables in a list.
 struct ListKey : KeyInfo {
-  std::function<bool(const Value&)> check;  ///< whether it takes the value
+  std::function<bool(const Value&)> check;  ///< whether a value is allowed
 };
 
 /// A key of a table, with functions that read and write its member of JobConfig.
@@ -42,8 +43,8 @@ struct Field : KeyInfo {
   std::vector<ListKey> columns;  ///< keys of a list of tables; empty for other fields
 
   std::function<bool(const Value&, JobConfig&)>
-      store;  ///< whether it takes the value; leaves the config alone if not
-  std::function<Value(const JobConfig&)> load;  ///< the canonical spelling
+      store;  ///< stores a value in the config if it is allowed, and returns whether it was
+  std::function<Value(const JobConfig&)> load;  ///< member's value in canonical spelling
 
   [[nodiscard]] std::string name() const { return table + "." + key; }
 };
@@ -55,21 +56,21 @@ struct Table {
   std::vector<Field> fields;
 };
 
-/// All tables, in the order of documents.
+/// All tables of the job file, in the order of documents.
 [[nodiscard]] const std::vector<Table>& schema();
 
-/// "train", as in a job file.
+/// Name of a job kind in a job file: "train".
 [[nodiscard]] std::string name_of(JobKind kind);
-/// Its spelling in model.frozen_format.
+/// Name of a format in model.frozen_format.
 [[nodiscard]] std::string name_of(FrozenFormat format);
 
 /// The key "table.key", or "table.list.key" of a list of tables, by its current or an earlier name; null if
 /// there is none.
 [[nodiscard]] const KeyInfo* find_key(std::string_view name);
-/// The rules of that key; those of a key without any if there is none.
+/// Rules of the key "table.key"; of an unknown key the default rules.
 [[nodiscard]] KeyRules rules_of(std::string_view name);
 
-/// Null if there is no such table or key.
+/// Table of this name; null if there is none. Key of a table; null if there is none.
 [[nodiscard]] const Table* find_table(std::string_view name);
 [[nodiscard]] const Field* find_field(const Table& table, std::string_view key);
 

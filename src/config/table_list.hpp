@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// Fills in what `domain` says, for a member whose initial value is spelt `initial`.
+/// Fills in a key's description from its domain; `initial` is the spelling of the member's initial value.
 template <class Domain>
 [[nodiscard]] KeyInfo key_info(const char* key, const Domain& domain, const char* help, const char* unit,
                                const Value& initial) {
@@ -28,7 +28,7 @@ template <class Domain>
           .rules = {}};
 }
 
-/// The list may be empty.
+/// Domain of a list of tables of type Row; the list may be empty.
 template <class Row>
 class TableList {
  public:
@@ -47,7 +47,7 @@ class TableList {
     return *this;
   }
 
-  /// Gives rules to the column that was added last.
+  /// Sets the rules of the column that was added last.
   TableList& rules(const KeyRules& rules) {
     columns_.back().rules = rules;
     return *this;
@@ -55,7 +55,8 @@ class TableList {
 
   [[nodiscard]] std::optional<std::vector<Row>> parse(const Value& value) const {
     const auto* numbers = std::get_if<std::vector<double>>(&value);
-    if (numbers != nullptr && numbers->empty()) return std::vector<Row>();  // []
+    // an empty TOML array, which has no kind
+    if (numbers != nullptr && numbers->empty()) return std::vector<Row>();
     const auto* rows = std::get_if<Rows>(&value);
     if (rows == nullptr) return {};
     std::vector<Row> out;
@@ -94,7 +95,7 @@ class TableList {
 
   std::vector<ListKey> columns_;
   std::vector<std::function<bool(const Value&, Row&)>>
-      stores_;  ///< setter of each column, in the order of loads_
+      stores_;  ///< function that sets the member of each column, in the order of loads_
   std::vector<std::function<Value(const Row&)>> loads_;
 };
 

@@ -17,8 +17,9 @@
 namespace sluice {
 namespace {
 
-/// toml++ limits nested values to 256 but dotted keys not at all, and destroys tables recursively: a key of
-/// 100000 parts overflows the stack. No sensible line outside a comment comes near this.
+/// Largest number of dots in a line outside a comment, far above that of any sensible one. toml++ limits
+/// nested values to 256, but dotted keys not at all, and destroys tables recursively: a key of 100000 parts
+/// overflows the stack.
 constexpr std::ptrdiff_t kMaxDotsPerLine = 64;
 
 void refuse_deep_keys(std::string_view text, const std::string& file_name) {
@@ -69,14 +70,14 @@ std::string found_text(const toml::node& node, const Value& value) {
   return printable(toml_text(value), 80);
 }
 
-/// How a message names a place.
+/// Function that names a place in the file for a message.
 using NamePlace = std::function<std::string(const toml::source_position&)>;
 
 bool is_before(const toml::source_position& a, const toml::source_position& b) {
   return std::tuple(a.line, a.column) < std::tuple(b.line, b.column);
 }
 
-/// The keys of a table in file order: toml++ sorts them by name.
+/// Keys of a table in file order; toml++ sorts them by name.
 std::vector<std::pair<const toml::key*, const toml::node*>> in_file_order(const toml::table& table) {
   std::vector<std::pair<const toml::key*, const toml::node*>> keys;
   for (const auto& [key, node] : table) keys.emplace_back(&key, &node);
@@ -103,7 +104,7 @@ Entry entry_of(const toml::node& node, std::string where, std::string table, std
   return entry;
 }
 
-/// An entry and its place, for putting entries of all tables in file order.
+/// An entry with its place, for sorting the entries of all tables in file order.
 struct Placed {
   toml::source_position position;
   Entry entry;
@@ -126,7 +127,8 @@ std::vector<Placed> flatten(const toml::table& root, const NamePlace& name_place
   return entries;
 }
 
-/// TOML refuses a key that is given twice; this refuses one that is given under its earlier name as well.
+/// Refuses a key that is given under its current and an earlier name; TOML itself refuses one that is given
+/// twice.
 void refuse_both_spellings(const std::vector<Entry>& entries) {
   std::set<std::pair<std::string, std::string>> seen;
   for (const Entry& entry : entries)
@@ -137,8 +139,8 @@ void refuse_both_spellings(const std::vector<Entry>& entries) {
           entry.where, entry.table, entry.key, entry.key);
 }
 
-/// Entry of "value = TEXT" for the key, or nothing if that is not TOML of exactly one key. No key takes a
-/// date, so what looks like one is a name.
+/// Entry for the TOML text "value = TEXT", or nothing if it is not TOML of exactly one key. No key takes a
+/// date, so a text that looks like one is a name.
 std::optional<Entry> parse_value(const std::string& where, const std::string& table, const std::string& key,
                                  const std::string& text) {
   if (std::ranges::count(text, '.') > kMaxDotsPerLine) return std::nullopt;
@@ -153,7 +155,7 @@ std::optional<Entry> parse_value(const std::string& where, const std::string& ta
   }
 }
 
-/// Without the blanks around it.
+/// A text without the blanks around it.
 std::string without_blanks(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string::npos) return "";

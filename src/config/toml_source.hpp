@@ -13,40 +13,40 @@ namespace sluice {
 
 struct Entry;
 
-/// A table in an array, its keys in file order.
+/// A table in an array of tables, with its keys in file order.
 struct EntryRow {
   std::string where;
   std::vector<Entry> cells;
 };
 
-/// Entry at one place of a job file. A table gives an entry of its own, with an empty key, before those of
-/// its keys.
+/// Entry of a job file: a key with its value, or a table. A table's own entry has an empty key and comes
+/// before the entries of its keys.
 struct Entry {
-  std::string where;  ///< "job.toml:3:1", or "--set a.b=c"
+  std::string where;  ///< place of the entry: "job.toml:3:1", or "--set a.b=c"
   std::string table;
-  std::string key;  ///< the schema's spelling; "" for the table itself, or for a value where a table belongs
+  /// name of the key in the schema; "" for the table itself, or for a value where a table is expected
+  std::string key;
   Value value;
-  std::string found;             ///< the value in words for a message: "\"node\"", "5", "a date", "a table"
-  std::vector<EntryRow> rows{};  ///< tables of an array of tables; then `value` is empty
+  std::string found;             ///< value in words for a message: "\"node\"", "5", "a date", "a table"
+  std::vector<EntryRow> rows{};  ///< tables in an array of tables; then `value` is empty
 };
 
 /// Entries of a TOML text in file order. Error(kBadConfig) with file:line:column for text that is not TOML.
 [[nodiscard]] std::vector<Entry> parse_toml(std::string_view text, const std::string& file_name);
 
-/// Value of "value = TEXT" as TOML; empty if it is no TOML.
+/// Value of the TOML text "value = TEXT"; empty if it is not TOML.
 [[nodiscard]] Value typed_value(const std::string& text);
 
-/// The last text that a job file or the overrides behind it give the key, with variables as they were
-/// written; nothing if none.
+/// Last text that a job file, or the overrides after it, gives the key, with variables as written; nothing if
+/// the key is not given.
 [[nodiscard]] std::optional<std::string> written_text(std::string_view text, const std::string& file_name,
                                                       std::span<const std::string> overrides,
                                                       std::string_view table, std::string_view key);
 
-/// Entries of "table.key=value", where a value that is no TOML is a bare string. Error(kUsage) if it has
-/// another form.
+/// Entries of "table.key=value"; a value that is not TOML is a bare string. Error(kUsage) for any other form.
 [[nodiscard]] std::vector<Entry> parse_override(const std::string& assignment);
 
-/// The text that a TOML string spells: what toml_text() has made of it; "" if it is no string.
+/// Text that a TOML string as written by toml_text() stands for; "" if `spelling` is not a string.
 [[nodiscard]] std::string text_in_toml(const std::string& spelling);
 
 }  // namespace sluice
