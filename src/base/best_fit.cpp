@@ -7,12 +7,12 @@
 namespace sluice {
 
 BestFit::BestFit(std::int64_t capacity) {
-  SLUICE_ASSERT(capacity > 0, "a range of {}", capacity);
+  SLUICE_ASSERT(capacity > 0, "a range cannot have {} elements", capacity);
   add_gap(0, capacity);
 }
 
 std::optional<std::int64_t> BestFit::place(std::int64_t size) {
-  SLUICE_ASSERT(size > 0, "a block of {}", size);
+  SLUICE_ASSERT(size > 0, "a block cannot have {} elements", size);
   const auto smallest = gaps_by_size_.lower_bound({size, 0});
   if (smallest == gaps_by_size_.end()) return std::nullopt;
   const auto [begin, room] = take_gap(gaps_.find(smallest->second));

@@ -17,8 +17,8 @@ void ByteWriter::text(std::string_view value) {
 }
 
 std::string_view ByteReader::next(std::int64_t count) {
-  SLUICE_ASSERT(std::cmp_less_equal(count, rest_.size()) && count >= 0, "{} bytes asked of {}", count,
-                rest_.size());
+  SLUICE_ASSERT(std::cmp_less_equal(count, rest_.size()) && count >= 0, "{} bytes are read where {} are left",
+                count, rest_.size());
   const std::string_view taken = rest_.substr(0, static_cast<std::size_t>(count));
   rest_.remove_prefix(taken.size());
   return taken;

@@ -30,7 +30,8 @@ std::string pretended_node(const std::string& nodes, const Communicator& comm) {
   std::vector<std::string> names;
   for (std::string name; std::getline(in, name, ',');) names.push_back(name);
   if (static_cast<int>(names.size()) != comm.size())
-    fail(ExitCode::kUsage, "SLUICE_NODES=\"{}\" names the nodes of {} ranks, but there are {}", nodes,
+    fail(ExitCode::kUsage,
+         "SLUICE_NODES=\"{}\" names the nodes of {} ranks, expected {}, a number for each rank", nodes,
          names.size(), comm.size());
   return names[static_cast<std::size_t>(comm.rank())];
 }

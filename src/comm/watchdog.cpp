@@ -143,7 +143,8 @@ void Watchdog::locate() noexcept {
     log::error(
         "{} is in {}; {:.1f} s have passed since then\n  last operations, newest first: {}\n  stack: {}",
         rank_text_, position::short_text(), position::seconds_since_progress(),
-        position::operations_text(kShownOperations), stack.empty() ? "the thread does not answer" : stack);
+        position::operations_text(kShownOperations),
+        stack.empty() ? "the thread did not answer in time" : stack);
     log::debug("last operations, newest first: {}", position::operations_text(position::kRemembered));
   } catch (...) {  // the log takes memory, and this does not
     constexpr std::string_view kText = "sluice: too little memory is left to tell where this rank is\n";
@@ -210,7 +211,7 @@ std::optional<Watchdog::Guard> Watchdog::guard(std::string call, double limit_se
 
 Watchdog::Guard::Guard(Watchdog& watchdog, std::string call, double limit_seconds) : watchdog_(watchdog) {
   const std::lock_guard lock(watchdog_.mutex_);
-  SLUICE_ASSERT(!watchdog_.armed_, "{} is guarded while {} is", call, watchdog_.call_);
+  SLUICE_ASSERT(!watchdog_.armed_, "call {} cannot be guarded: {} is guarded already", call, watchdog_.call_);
   watchdog_.call_ = std::move(call);
   watchdog_.call_limit_ = limit_seconds;
   watchdog_.armed_ = true;

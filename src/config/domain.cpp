@@ -16,7 +16,7 @@ namespace {
 
 std::string real_text(double number) {
   std::string text = fmt::format("{}", number);
-  // an integer needs a fraction, or TOML would not read it as a float
+  // An integer needs a fraction, or TOML would not read it as a float.
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }

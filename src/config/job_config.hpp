@@ -45,7 +45,7 @@ struct ModelSettings {
 
 /// Table [parallel].
 struct ParallelSettings {
-  /// ranks in an expert-parallel group; 0 = all ranks, 1 = experts are gathered
+  /// Ranks in an expert-parallel group; 0 = all ranks, 1 = experts are gathered.
   std::int64_t expert_parallel = 0;
   std::int64_t threads = 0;  ///< compute threads per rank; 0 = cores of the node divided by its ranks
 };
@@ -58,7 +58,7 @@ struct LoadSettings {
   bool verify = false;
   LoadSink sink = LoadSink::kShards;
   bool unified_memory = false;
-  /// bytes besides the shard that a rank may take while loading; 0 = no limit
+  /// Bytes besides the shard that a rank may take while loading; 0 = no limit.
   std::int64_t memory_limit_bytes = 0;
 };
 
@@ -75,7 +75,7 @@ struct DataSettings {
   std::int64_t sequence_length = 512;
   std::int64_t seed = 0;
   DataOrder order = DataOrder::kShuffle;
-  /// id of the token that ends each document; -1 = none
+  /// Id of the token that ends each document; -1 = none.
   std::int64_t separator_token = -1;
   bool pack = false;                 ///< whether training sequences hold whole documents
   std::int64_t pack_window = 16384;  ///< number of documents that are packed together
@@ -122,13 +122,13 @@ struct OptimizerSettings {
   std::array<double, 2> betas{0.9, 0.95};
   double eps = 1e-8;
   double weight_decay = 0.1;
-  /// largest L2 norm of the gradients, to which larger ones are clipped; 0 = no clipping
+  /// Largest L2 norm of the gradients, to which larger ones are clipped; 0 = no clipping.
   double max_grad_norm = 1.0;
   ClipRule clip = ClipRule::kGlobal;
   StateFormat state = StateFormat::kFloat32;
   MasterFormat master = MasterFormat::kFloat32;
   GradientMode gradients = GradientMode::kFloat32;
-  /// former spelling of gradients = kRelease; false once the job file is read
+  /// Former spelling of gradients = kRelease; false once the job file is read.
   bool release_gradients = false;
   OptimizerFit fit = OptimizerFit::kAsWritten;
   std::int64_t seed = 0;
@@ -142,7 +142,7 @@ struct OptimizerSettings {
 
 /// Table [memory].
 struct MemorySettings {
-  /// most bytes of one rank's process; 0 = its share of what the node has left
+  /// Most bytes of one rank's process; 0 = its share of what the node has left.
   std::int64_t limit_bytes = 0;
   Offload offload = Offload::kNone;
   std::filesystem::path offload_path;  ///< directory of offload files; "" = job.output
@@ -192,7 +192,7 @@ struct EvaluateSettings {
 struct GuardSettings {
   OnNonFinite on_nonfinite = OnNonFinite::kStop;
   OnSpike on_spike = OnSpike::kWarn;
-  /// ratio of a loss to the median of the losses before it, above which it is a spike
+  /// Ratio of a loss to the median of the losses before it, above which it is a spike.
   double spike_factor = 3;
   std::int64_t spike_window = 32;          ///< number of last losses in that median
   std::int64_t max_skipped_steps = 10;     ///< most updates in a row that may be skipped or rewound

@@ -55,7 +55,7 @@ class TableList {
 
   [[nodiscard]] std::optional<std::vector<Row>> parse(const Value& value) const {
     const auto* numbers = std::get_if<std::vector<double>>(&value);
-    // an empty TOML array, which has no kind
+    // An empty TOML array, which has no kind.
     if (numbers != nullptr && numbers->empty()) return std::vector<Row>();
     const auto* rows = std::get_if<Rows>(&value);
     if (rows == nullptr) return {};

@@ -24,7 +24,7 @@ struct EntryRow {
 struct Entry {
   std::string where;  ///< place of the entry: "job.toml:3:1", or "--set a.b=c"
   std::string table;
-  /// name of the key in the schema; "" for the table itself, or for a value where a table is expected
+  /// Name of the key in the schema; "" for the table itself, or for a value where a table is expected.
   std::string key;
   Value value;
   std::string found;             ///< value in words for a message: "\"node\"", "5", "a date", "a table"

@@ -22,7 +22,7 @@ struct AttentionParameters {
   ops::Weight o_proj;          ///< [hidden, heads x head_dim]
   /// Biases that these projections add to a token; undefined for none.
   ops::Parameter q_bias{}, k_bias{}, v_bias{}, o_bias{};
-  /// weights of the norms of queries and keys, see QueryKeyNorm; undefined for none
+  /// Weights of the norms of queries and keys, see QueryKeyNorm; undefined for none.
   ops::Parameter q_norm{}, k_norm{};
   ops::Parameter sinks{};   ///< logit of each head's attention sink [heads]; undefined for none
   std::int64_t window = 0;  ///< tokens that a token attends to, itself included; 0: all before it

@@ -89,7 +89,7 @@ class Decoder {
   [[nodiscard]] RoutingSums no_routing(int index) const;
 
   struct Head {
-    /// loss of each token [b, L] float64, not scaled; 0 where the target is ops::kNoTarget
+    /// Loss of each token [b, L] float64, not scaled; 0 where the target is ops::kNoTarget.
     at::Tensor losses;
     /// [b, L, hidden] gradient of loss_scale * sum of losses; undefined in a pass without gradients
     at::Tensor d_x;

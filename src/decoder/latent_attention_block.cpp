@@ -25,7 +25,7 @@ ops::AttentionForm form_of(const LatentAttentionConfig& latent) {
 
 /// Latent queries and keys of tokens x [b, L, hidden]; rotary entries have been rotated.
 struct Latents {
-  /// parts of the queries without and with rotary positions: [b, L, heads, nope] and [b, L, heads, rope]
+  /// Parts of the queries without and with rotary positions: [b, L, heads, nope] and [b, L, heads, rope].
   at::Tensor nope, rope;
   at::Tensor shared;  ///< latent vector [b L, rank] that keys and values are projected from
   at::Tensor key;     ///< rotary part of the keys [b, L, 1, rope], which all heads share

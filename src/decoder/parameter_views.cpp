@@ -12,7 +12,8 @@ namespace sluice {
 namespace {
 
 at::ScalarType scalar_type(DType dtype) {
-  SLUICE_ASSERT(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "no training in {}", name_of(dtype));
+  SLUICE_ASSERT(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "a {} view cannot be trained",
+                name_of(dtype));
   return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
 }
 
@@ -90,7 +91,7 @@ const TensorHome& ParameterViews::home_of(std::string_view name) const {
   const auto tensor = manifest_.find(name);
   SLUICE_ASSERT(tensor, "no tensor {} in the manifest", name);
   const TensorHome& home = layouts_.homes[static_cast<std::size_t>(*tensor)];
-  SLUICE_ASSERT(home.unit >= 0, "{} has no storage", name);
+  SLUICE_ASSERT(home.unit >= 0, "tensor {} has no storage", name);
   return home;
 }
 

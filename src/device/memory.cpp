@@ -78,7 +78,7 @@ void MemoryBlock::release() noexcept {
 }
 
 MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpose) {
-  SLUICE_ASSERT(bytes >= 0, "{} bytes asked for {}", bytes, purpose);
+  SLUICE_ASSERT(bytes >= 0, "{} bytes cannot be allocated for {}", bytes, purpose);
   if (bytes == 0) return {};
   const bool on_device = kind == MemoryKind::kDevice;
   std::byte* data = nullptr;

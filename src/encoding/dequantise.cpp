@@ -101,7 +101,8 @@ void read_scales(const Encoding& encoding, const std::byte* scales, std::int64_t
 
 void dequantise(const Encoding& encoding, Range elements, const std::byte* codes, const std::byte* scales,
                 DType to, std::byte* target, VectorLevel level) {
-  SLUICE_ASSERT(to == DType::kBFloat16 || to == DType::kFloat32, "quantised weights as {}", name_of(to));
+  SLUICE_ASSERT(to == DType::kBFloat16 || to == DType::kFloat32, "quantised weights cannot become {}",
+                name_of(to));
   if (encoding.codes == Codes::kBFloat16)
     return convert_elements(codes, DType::kBFloat16, target, to, elements.count());
   const RowFunction row_function = function_of(encoding.codes, to, level);

@@ -43,7 +43,7 @@ void CachedForward::clear(std::int64_t slot) {
 }
 
 void CachedForward::keep_beginning(std::int64_t slot, std::span<const std::int64_t> ids) {
-  SLUICE_ASSERT(!ids.empty(), "a sequence without tokens");
+  SLUICE_ASSERT(!ids.empty(), "a sequence has no tokens");
   std::vector<std::int64_t>& held = sequences_[static_cast<std::size_t>(slot)];
   const auto before_last = ids.first(ids.size() - 1);
   const auto kept = std::ranges::mismatch(held, before_last).in1 - held.begin();
@@ -57,7 +57,10 @@ at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted)
   const at::Tensor logits = logits_of(ids_of(news), add_to_sequences(news), wanted);
   std::int64_t broken = at::isfinite(logits).all().item<bool>() ? 0 : 1;
   comm().all_reduce_sum(std::span(&broken, 1));
-  if (broken > 0) fail(ExitCode::kNumerics, "a logit is not finite. Likely cause: weights that are broken");
+  if (broken > 0)
+    fail(ExitCode::kNumerics,
+         "a logit is not finite, expected a number. Likely cause: broken weights; answer from an "
+         "earlier checkpoint");
   return logits;
 }
 
@@ -67,7 +70,7 @@ std::vector<SequencePart> CachedForward::add_to_sequences(std::span<const NewTok
     std::vector<std::int64_t>& sequence = sequences_[static_cast<std::size_t>(part.slot)];
     parts.push_back({part.slot, std::ssize(sequence), std::ssize(part.ids)});
     sequence.insert(sequence.end(), part.ids.begin(), part.ids.end());
-    SLUICE_ASSERT(!part.ids.empty() && std::ssize(sequence) <= positions(), "{} tokens of {}",
+    SLUICE_ASSERT(!part.ids.empty() && std::ssize(sequence) <= positions(), "found {} tokens, expected {}",
                   sequence.size(), positions());
   }
   return parts;

@@ -61,8 +61,8 @@ void Answering::fill_slots() {
     if (slots_[slot]) continue;
     const GenerationRequest& request = requests_[next_];
     const std::int64_t tokens = std::ssize(request.prompt);
-    SLUICE_ASSERT(tokens > 0 && tokens < forward_.positions(), "a prompt of {} tokens for {} positions",
-                  tokens, forward_.positions());
+    SLUICE_ASSERT(tokens > 0 && tokens < forward_.positions(),
+                  "a prompt of {} tokens does not fit {} positions", tokens, forward_.positions());
     if (options_.continues_sequences)
       forward_.keep_beginning(static_cast<std::int64_t>(slot), request.prompt);
     else

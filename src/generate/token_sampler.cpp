@@ -53,7 +53,8 @@ std::int64_t token_at(std::span<const float> logits, double place) {
 void penalize_repetition(std::span<float> logits, std::span<const std::int64_t> seen, double penalty) {
   const auto factor = static_cast<float>(penalty);
   for (const std::int64_t token : std::set<std::int64_t>(seen.begin(), seen.end())) {
-    SLUICE_ASSERT(token >= 0 && token < std::ssize(logits), "token {} of {}", token, logits.size());
+    SLUICE_ASSERT(token >= 0 && token < std::ssize(logits), "token id {} is outside of {} logits", token,
+                  logits.size());
     float& logit = logits[static_cast<std::size_t>(token)];
     logit = logit < 0 ? logit * factor : logit / factor;
   }

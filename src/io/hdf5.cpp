@@ -167,7 +167,9 @@ File File::create(const std::filesystem::path& path, std::string shown_name) {
   check(H5Fget_vfd_handle(file.id(), access.id(), &descriptor), doing);
   H5F_info2_t info;
   check(H5Fget_info2(file.id(), &info), doing);
-  SLUICE_ASSERT(info.super.version == 0, "{} has a superblock of version {}", name, info.super.version);
+  SLUICE_ASSERT(info.super.version == 0,
+                "{} has a superblock of version {}, which this version does not write", name,
+                info.super.version);
   return File(name, std::move(file), *static_cast<int*>(descriptor));
 }
 
@@ -209,7 +211,8 @@ Dataset File::dataset(const std::string& path) const {
 Dataset File::create_dataset(const std::string& path, DType dtype, const std::vector<std::int64_t>& shape,
                              Storage storage) {
   const bool grows = storage.block_rows > 0;
-  SLUICE_ASSERT(!grows || (!shape.empty() && shape[0] == 0), "{}: what can grow begins with no rows", path);
+  SLUICE_ASSERT(!grows || (!shape.empty() && shape[0] == 0),
+                "dataset {}: a dataset that can grow must begin without rows", path);
   const Doing doing{ExitCode::kIo, "create the dataset", path, name_};
   const std::vector<hsize_t> sizes = to_sizes(shape);
   const Handle space = space_of(sizes, grows, doing);

@@ -35,7 +35,7 @@ void silence() {
   static const herr_t no_cleanup = H5dont_atexit();
   static_cast<void>(no_cleanup);  // refused where another user of the library was first
   static const herr_t once = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  SLUICE_ASSERT(once >= 0, "HDF5 does not start");
+  SLUICE_ASSERT(once >= 0, "the HDF5 library does not start");
 }
 
 Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}

@@ -48,8 +48,8 @@ Selection select(hid_t dataset, const Hyperslab& box, const Doing& doing) {
                                   : H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
                     doing)};
   const std::size_t rank = shape_of(selection.file.id(), doing).size();
-  SLUICE_ASSERT(rank == begin.size() && rank == count.size(), "a box of rank {} for {}, which has rank {}",
-                count.size(), doing.object, rank);
+  SLUICE_ASSERT(rank == begin.size() && rank == count.size(),
+                "a box of rank {} does not fit {}, which has rank {}", count.size(), doing.object, rank);
   if (rank > 0)
     check(H5Sselect_hyperslab(selection.file.id(), H5S_SELECT_SET, begin.data(), nullptr, count.data(),
                               nullptr),
@@ -159,7 +159,7 @@ std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elem
       [&](char* text, std::size_t size) { return H5Pget_virtual_dsetname(creation, part, text, size); },
       doing);
   if (source.find('%') != std::string::npos || dataset.find('%') != std::string::npos)
-    return fmt::format("its source {} stands for any number of files", printable(source));
+    return fmt::format("its source {} is a pattern for any number of files", printable(source));
   const Handle target = own<H5Sclose>(H5Pget_virtual_vspace(creation, part), doing);
   const Handle taken = own<H5Sclose>(H5Pget_virtual_srcspace(creation, part), doing);
   const hssize_t covered = H5Sget_select_npoints(target.id());
@@ -261,8 +261,8 @@ std::string Dataset::unreadable_reason() const {
 
 template <Element T>
 void Dataset::read(const Hyperslab& box, std::span<T> out) const {
-  SLUICE_ASSERT(std::ssize(out) == element_count(box.count), "{} places for a box of {}", out.size(),
-                shape_text(box.count));
+  SLUICE_ASSERT(std::ssize(out) == element_count(box.count), "{} places do not fit a box of {} elements",
+                out.size(), shape_text(box.count));
   if (out.empty()) return;
   const Doing doing{ExitCode::kBadData, "read", name_, file_};
   const Selection selection = select(handle_.id(), box, doing);
@@ -281,8 +281,8 @@ std::vector<T> Dataset::read() const {
 
 template <Element T>
 void Dataset::write(const Hyperslab& box, std::span<const T> data) {
-  SLUICE_ASSERT(std::ssize(data) == element_count(box.count), "{} values for a box of {}", data.size(),
-                shape_text(box.count));
+  SLUICE_ASSERT(std::ssize(data) == element_count(box.count), "{} values do not fit a box of {} elements",
+                data.size(), shape_text(box.count));
   if (data.empty()) return;
   const Doing doing{ExitCode::kIo, "write", name_, file_};
   const Selection selection = select(handle_.id(), box, doing);
@@ -298,7 +298,7 @@ void Dataset::write(std::span<const T> data) {
 
 void Dataset::set_rows(std::int64_t rows) {
   std::vector<hsize_t> sizes = to_sizes(shape());
-  SLUICE_ASSERT(!sizes.empty(), "{} is a scalar", name_);
+  SLUICE_ASSERT(!sizes.empty(), "{} is a scalar, expected a dataset with rows", name_);
   sizes[0] = checked_cast<hsize_t>(rows);
   check(H5Dset_extent(handle_.id(), sizes.data()), {ExitCode::kIo, "extend", name_, file_});
 }

@@ -91,9 +91,9 @@ void PagedFile::create(const fs::path& directory, std::int64_t bytes) {
 int PagedFile::add(std::span<std::byte> memory) {
   const auto bytes = static_cast<std::int64_t>(memory.size());
   SLUICE_ASSERT(reinterpret_cast<std::uintptr_t>(memory.data()) % kAlignment == 0 && bytes % kAlignment == 0,
-                "a region of {} bytes is not aligned", bytes);
-  SLUICE_ASSERT(next_offset_ + bytes <= file_bytes_, "{} bytes do not fit a file of {}", next_offset_ + bytes,
-                file_bytes_);
+                "a region of {} bytes is not aligned to pages", bytes);
+  SLUICE_ASSERT(next_offset_ + bytes <= file_bytes_, "{} bytes do not fit an offload file of {} bytes",
+                next_offset_ + bytes, file_bytes_);
   const Workers::Lock lock = workers_.lock();
   regions_.push_back(
       {.data = memory.data(), .bytes = bytes, .offset = std::exchange(next_offset_, next_offset_ + bytes)});
@@ -218,7 +218,8 @@ const std::byte* PagedFile::peek(int region, std::int64_t offset, std::int64_t b
   const Region part{.data = buffer.data(),
                     .bytes = round_up(offset + bytes, kAlignment) - first,
                     .offset = regions_[static_cast<std::size_t>(region)].offset + first};
-  SLUICE_ASSERT(part.bytes <= std::ssize(buffer), "{} bytes are read into {}", part.bytes, buffer.size());
+  SLUICE_ASSERT(part.bytes <= std::ssize(buffer), "{} bytes do not fit a buffer of {} bytes", part.bytes,
+                buffer.size());
   fault_point("offload.peek", rank_);
   move(part, 0, part.bytes, /*writes=*/false);
   return buffer.data() + (offset - first);

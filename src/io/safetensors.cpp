@@ -122,12 +122,13 @@ void check_tiling(const std::vector<SafetensorsEntry>& entries, std::int64_t dat
     if (gap > 0)
       reject_safetensors(
           file, "no-hole",
-          fmt::format("{} bytes before tensor '{}' belong to none", gap, printable(entry.name)));
+          fmt::format("{} bytes before tensor '{}' belong to no tensor", gap, printable(entry.name)));
     expected += entry.bytes;
   }
   if (expected != file_bytes)
-    reject_safetensors(file, "no-tail",
-                       fmt::format("{} bytes after the last tensor belong to none", file_bytes - expected));
+    reject_safetensors(
+        file, "no-tail",
+        fmt::format("{} bytes after the last tensor belong to no tensor", file_bytes - expected));
 }
 
 std::string json_text(std::string_view text) {
@@ -142,7 +143,8 @@ std::string header_json(const std::vector<SafetensorsEntry>& entries,
   if (!metadata.empty()) items.push_back("\"__metadata__\":" + nlohmann::json(metadata).dump());
   std::unordered_set<std::string_view> names{"__metadata__"};
   for (const SafetensorsEntry& entry : entries) {
-    SLUICE_ASSERT(names.insert(entry.name).second, "the tensor name '{}' is taken", printable(entry.name));
+    SLUICE_ASSERT(names.insert(entry.name).second, "the tensor name '{}' is used twice",
+                  printable(entry.name));
     items.push_back(fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
                                 json_text(entry.name), safetensors_name(entry.dtype),
                                 fmt::join(entry.shape, ","), entry.begin, entry.begin + entry.bytes));

@@ -22,7 +22,7 @@ constexpr int kLookMilliseconds = 100;
 
 FileDescriptor make_socket() {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.get() < 0) fail(ExitCode::kIo, "no TCP socket: {}", errno_text(errno));
+  if (socket.get() < 0) fail(ExitCode::kIo, "cannot create a TCP socket: {}", errno_text(errno));
   return socket;
 }
 
@@ -53,7 +53,7 @@ TcpStream TcpStream::connect(const std::string& address, int port, TcpLimit limi
   const std::string peer = fmt::format("{} port {}", address, port);
   in_addr ipv4{};
   if (::inet_pton(AF_INET, address.c_str(), &ipv4) != 1)
-    fail(ExitCode::kIo, "{} is no IPv4 address", address);
+    fail(ExitCode::kIo, "'{}' is not an IPv4 address", address);
   const sockaddr_in to = address_of(ipv4, port);
   TcpStream stream(make_socket(), peer, std::move(limit));
   const int socket = stream.socket_.get();
@@ -109,7 +109,7 @@ TcpListener::TcpListener() : socket_(make_socket()) {
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   if (::bind(socket_.get(), any, size) != 0 || ::listen(socket_.get(), SOMAXCONN) != 0 ||
       ::getsockname(socket_.get(), any, &size) != 0)
-    fail(ExitCode::kIo, "no TCP port to listen on: {}", errno_text(errno));
+    fail(ExitCode::kIo, "cannot open a TCP port to listen on: {}", errno_text(errno));
   port_ = ntohs(address.sin_port);
 }
 
@@ -130,7 +130,7 @@ TcpStream TcpListener::accept(const TcpLimit& limit) const {
 
 std::vector<std::string> own_addresses() {
   const auto interfaces = ipv4_interfaces();
-  if (!interfaces) fail(ExitCode::kIo, "no list of network interfaces: {}", errno_text(errno));
+  if (!interfaces) fail(ExitCode::kIo, "cannot list the network interfaces: {}", errno_text(errno));
   std::vector<std::string> addresses, loopback;
   for (const Ipv4Interface& each : *interfaces)
     if (each.is_up) (each.is_loopback ? loopback : addresses).push_back(ipv4_text(each.address));

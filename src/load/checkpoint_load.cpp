@@ -79,7 +79,7 @@ CheckpointLoadReport load_checkpoint(Communicator& comm, const PlannedLoad& plan
   if (weights != nullptr) load_buffers(comm, planned.index, planned.match, directory, *weights);
   if (options.loaded) options.loaded(report.load);
   if (!options.verify) return report;
-  SLUICE_ASSERT(weights != nullptr, "a load that discards has nothing to verify");
+  SLUICE_ASSERT(weights != nullptr, "a load that discards all bytes cannot be verified");
   VerifyOptions verify = *options.verify;
   verify.readers = planned.plan.readers().readers();
   report.verify =

@@ -57,7 +57,7 @@ struct MatchedCheckpoint {
 
 struct CheckpointLoadOptions {
   LoadOptions load{};
-  /// whether and how the plan's readers read the files once more and compare them with the arenas
+  /// Whether and how the plan's readers read the files once more and compare them with the arenas.
   std::optional<VerifyOptions> verify{};
   /// Called on every rank when all pieces have arrived, before they are verified; may be empty.
   std::function<void(const LoadReport&)> loaded{};

@@ -28,7 +28,7 @@ struct Chunk {
   const std::byte* data = nullptr;  ///< first byte of the read, in its slot
   /// bytes read besides the payload, because direct reads fetch whole blocks
   std::int64_t overhead_bytes = 0;
-  /// whether this rank's pieces that need no staging were read into the arena
+  /// Whether this rank's pieces that need no staging were read into the arena.
   bool own_placed = false;
 };
 

@@ -94,10 +94,10 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
       files_(index.files),
       encodings_(index.encodings),
       ranks_(static_cast<std::size_t>(shards.world())) {
-  SLUICE_ASSERT(options.chunk_bytes >= 4 * kKiB, "a chunk of {} bytes is too small to load by",
-                options.chunk_bytes);
-  SLUICE_ASSERT(options.readers.world() == shards.world(), "readers for {} ranks, shards for {}",
-                options.readers.world(), shards.world());
+  SLUICE_ASSERT(options.chunk_bytes >= 4 * kKiB, "a chunk of {} bytes is too small", options.chunk_bytes);
+  SLUICE_ASSERT(options.readers.world() == shards.world(),
+                "readers are assigned for {} ranks, but there are shards for {}", options.readers.world(),
+                shards.world());
   extents_.reserve(match.entries.size());
   for (const MatchedEntry& matched : match.entries) {
     const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(matched.entry)];

@@ -44,7 +44,7 @@ struct Piece : Move {
   DType dtype = DType::kFloat32;
   const Encoding* encoding = nullptr;  ///< encoding of the codes, in the plan's list; null for plain elements
   std::int64_t element = 0;
-  /// byte among the read's scales, in the order of its pieces, at which the scales of this piece begin
+  /// Byte among the read's scales, in the order of its pieces, at which the scales of this piece begin.
   std::int64_t scale_source = 0;
 
   /// Whether the piece's elements are consecutive in the read.
@@ -90,7 +90,7 @@ struct LoadPlanOptions {
   /// Whether files hold plain numbers for stored tensors, which are quantised to codes and scales; and
   /// whether files may have these matrices transposed.
   bool quantises = false, has_transposed = false;
-  /// whether received bytes are dropped after staging, to measure the stream alone, without arenas
+  /// Whether received bytes are dropped after staging, to measure the stream alone, without arenas.
   bool discard = false;
 };
 

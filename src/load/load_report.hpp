@@ -16,7 +16,7 @@ struct RankLoad {
   std::int64_t peak_staging_bytes = 0;  ///< most bytes of staging memory at any time
   /// highest growth of RssAnon + Pss_Shmem above the baseline, in bytes
   std::int64_t peak_growth_bytes = 0;
-  /// most bytes of the machine's free memory taken during the load, by all processes
+  /// Most bytes of the machine's free memory taken during the load, by all processes.
   std::int64_t peak_pool_bytes = 0;
   /// Bytes of the files in this machine's page cache after the load; -1: the rank is no reader, or the kernel
   /// does not tell.

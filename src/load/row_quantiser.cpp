@@ -58,7 +58,7 @@ void RowQuantiser::quantise(std::int64_t place, std::int64_t count, const float*
 }
 
 void RowQuantiser::finish() const {
-  SLUICE_ASSERT(open_.empty(), "{} rows have arrived in part", open_.size());
+  SLUICE_ASSERT(open_.empty(), "{} rows are incomplete at the end of the load", open_.size());
 }
 
 std::int64_t quantiser_bytes(const ShardPlan& shards, const LoadPlanOptions& options, int rank) {

@@ -42,7 +42,7 @@ class RowQuantiser {
 
   const ShardArena& arena_;
   std::vector<float> draft_;
-  /// incomplete rows, by the element of the arena at which they begin
+  /// Incomplete rows, by the element of the arena at which they begin.
   std::map<std::int64_t, OpenRow> open_;
 };
 

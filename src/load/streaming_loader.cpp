@@ -44,7 +44,7 @@ std::int64_t cached_bytes_of(const LoadPlan& plan, const std::filesystem::path& 
 
 void check_arguments(const LoadSetting& setting) {
   const LoadPlan& plan = setting.plan;
-  SLUICE_ASSERT(setting.comm.size() == plan.shards().world(), "a load plan for {} ranks on {}",
+  SLUICE_ASSERT(setting.comm.size() == plan.shards().world(), "a load plan for {} ranks is run by {} ranks",
                 plan.shards().world(), setting.comm.size());
   SLUICE_ASSERT(plan.discards() == (setting.arena == nullptr), "a plan that discards has no arena");
   const ShardArena* arena = setting.arena;
@@ -52,7 +52,7 @@ void check_arguments(const LoadSetting& setting) {
       arena == nullptr || (arena->rank() == setting.rank() && arena->dtype() == plan.arena_dtype() &&
                            &arena->plan() == &plan.shards()),
       "the arena is not the one that the load plan was made for");
-  SLUICE_ASSERT(setting.options.ring_slots >= 1, "a ring of {} slots", setting.options.ring_slots);
+  SLUICE_ASSERT(setting.options.ring_slots >= 1, "a ring cannot have {} slots", setting.options.ring_slots);
 }
 
 /// Reports progress of the load, extrapolated from rank 0 to all readers, which read about the same amount

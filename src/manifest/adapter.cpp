@@ -105,8 +105,8 @@ void add_adapters(ParameterManifest& manifest, const AdapterDescription& adapter
     manifest.freeze(tensor);
   for (const AdaptedTensor& adapted : adapters.tensors) {
     const auto weight = find_adaptable(manifest, adapted.base);
-    SLUICE_ASSERT(weight.has_value(), "{} cannot be adapted", adapted.base);
-    SLUICE_ASSERT(adapted.rank >= 1, "an adapter of {} of rank {}", adapted.base, adapted.rank);
+    SLUICE_ASSERT(weight.has_value(), "tensor {} cannot have a LoRA adapter", adapted.base);
+    SLUICE_ASSERT(adapted.rank >= 1, "an adapter of {} cannot have rank {}", adapted.base, adapted.rank);
     add_adapter(manifest, *weight, adapted);
   }
 }

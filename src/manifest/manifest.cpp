@@ -62,11 +62,11 @@ std::int64_t element_count(std::span<const std::int64_t> shape) {
 }
 
 void ParameterManifest::add(TensorInfo tensor) {
-  SLUICE_ASSERT(!find(tensor.name), "tensor {} described twice", tensor.name);
+  SLUICE_ASSERT(!find(tensor.name), "tensor {} is described twice", tensor.name);
   if (!tensor.tied_to.empty()) {
     const auto owner = find(tensor.tied_to);
-    SLUICE_ASSERT(owner && (*this)[*owner].shape == tensor.shape, "{} cannot be tied to {}", tensor.name,
-                  tensor.tied_to);
+    SLUICE_ASSERT(owner && (*this)[*owner].shape == tensor.shape, "tensor {} cannot be tied to {}",
+                  tensor.name, tensor.tied_to);
   }
   index_.emplace(tensor.name, static_cast<int>(tensors_.size()));
   tensors_.push_back(std::move(tensor));
@@ -84,14 +84,15 @@ void ParameterManifest::add_joined(std::string name, std::int64_t groups, std::s
   for (std::int64_t group = 0; group < groups; ++group) {
     for (const JoinedRows& part : parts) {
       const std::optional<int> tensor = find(part.tensor);
-      SLUICE_ASSERT(tensor, "{} is joined from {}, which is not there", joined.name, part.tensor);
+      SLUICE_ASSERT(tensor, "tensor {} is joined from {}, which the manifest does not have", joined.name,
+                    part.tensor);
       const TensorInfo& info = (*this)[*tensor];
       if (first == nullptr) first = &info;
       SLUICE_ASSERT(
           is_stored(info) && info.role == first->role && info.layer == first->layer &&
               std::ranges::equal(std::span(info.shape).subspan(1), std::span(first->shape).subspan(1)) &&
               part.first + groups * part.rows <= info.shape.front(),
-          "{} cannot be joined from rows of {}", joined.name, info.name);
+          "tensor {} cannot be joined from rows of {}", joined.name, info.name);
       const std::int64_t row = info.element_count() / info.shape.front();
       const TensorRange range{*tensor, (part.first + group * part.rows) * row, part.rows * row};
       joined.shape.front() += part.rows;
@@ -102,7 +103,7 @@ void ParameterManifest::add_joined(std::string name, std::int64_t groups, std::s
         joined.ranges.push_back(range);
     }
   }
-  SLUICE_ASSERT(first != nullptr, "{} is joined from nothing", joined.name);
+  SLUICE_ASSERT(first != nullptr, "tensor {} must be joined from at least one tensor", joined.name);
   joined.shape.insert(joined.shape.end(), first->shape.begin() + 1, first->shape.end());
   joined_index_.emplace(joined.name, joined_.size());
   for (const TensorRange& range : joined.ranges) joined_by_tensor_.emplace(range.tensor, joined_.size());

@@ -30,7 +30,8 @@ const char* ConfigReader::present(Keys keys) const {
 
 const char* ConfigReader::required(Keys keys) const {
   if (const char* key = present(keys)) return key;
-  fail(ExitCode::kBadData, "{}: key '{}' is missing", name_, *keys.begin());
+  fail(ExitCode::kBadData, "{}: key '{}' is missing; take config.json as the model was published", name_,
+       *keys.begin());
 }
 
 bool ConfigReader::has(const char* key) const {

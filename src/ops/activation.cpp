@@ -33,7 +33,7 @@ struct SwiGlu : node::Function<SwiGlu> {
 }  // namespace
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
-  SLUICE_ASSERT(gate.dim() == 2 && gate.sizes() == up.sizes(), "gate and up are matrices of one shape");
+  SLUICE_ASSERT(gate.dim() == 2 && gate.sizes() == up.sizes(), "gate and up must be matrices of one shape");
   if (!node::wants_graph(gate) && !node::wants_graph(up)) return activate(gate.contiguous(), up.contiguous());
   return SwiGlu::apply(gate.contiguous(), up.contiguous());
 }

@@ -24,7 +24,8 @@ struct Attention : node::Function<Attention> {
                             const at::Tensor& v, const AttentionForm& form, const Documents& documents,
                             AttentionRecord* record) {
     const bool is_kept = record != nullptr && record->out.defined();
-    SLUICE_ASSERT(!is_kept || record->out.sizes() == q.sizes(), "a record of another pass");
+    SLUICE_ASSERT(!is_kept || record->out.sizes() == q.sizes(),
+                  "the attention record belongs to another pass");
     const AttentionRecord made =
         is_kept ? *record : compute({q, k, v, form.scale, documents, sink_logits(form.sinks)});
     if (record != nullptr) *record = made;
@@ -62,8 +63,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const trace::Span span(trace::Kind::kOperation, "attention");
   SLUICE_ASSERT(q.dim() == 4 && k.sizes() == v.sizes() && q.size(2) % k.size(2) == 0,
                 "{} query heads cannot share {} key heads", q.size(2), k.size(2));
-  SLUICE_ASSERT(!form.sinks.value.defined() || form.sinks.value.numel() == q.size(2), "{} sinks for {} heads",
-                form.sinks.value.numel(), q.size(2));
+  SLUICE_ASSERT(!form.sinks.value.defined() || form.sinks.value.numel() == q.size(2),
+                "found {} sinks, expected one for each of {} heads", form.sinks.value.numel(), q.size(2));
   return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), form,
                           within_window(documents, q, form.window), record);
 }

@@ -26,7 +26,7 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys, const a
   const at::NoGradGuard no_grad;
   SLUICE_ASSERT(q.dim() == 3 && keys.sizes() == values.sizes() && q.size(0) <= keys.size(0) &&
                     q.size(1) % keys.size(1) == 0,
-                "{} queries of {} heads over {} keys of {}", q.size(0), q.size(1), keys.size(0),
+                "{} queries of {} heads do not fit {} keys of {} heads", q.size(0), q.size(1), keys.size(0),
                 keys.size(1));
   const std::int64_t unseen = form.window == 0 ? 0 : keys.size(0) - q.size(0) - (form.window - 1);
   if (unseen > 0) return cached_attention(q, last(keys, unseen), last(values, unseen), form);

@@ -40,14 +40,15 @@ struct CausalConvSilu : node::Function<CausalConvSilu> {
 at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight, const Documents& documents) {
   const trace::Span span(trace::Kind::kOperation, "convolution");
   SLUICE_ASSERT(x.dim() == 3 && weight.value.dim() == 3 && weight.value.size(0) == x.size(2),
-                "filters for {} channels on {}", weight.value.size(0), x.size(-1));
+                "filters for {} channels do not fit an input of {} channels", weight.value.size(0),
+                x.size(-1));
   return CausalConvSilu::apply(x.contiguous(), weight, documents);
 }
 
 at::Tensor continue_causal_conv_silu(const at::Tensor& x, const Parameter& weight, at::Tensor& window) {
   const at::NoGradGuard no_grad;
   const std::int64_t before = window.size(1), count = x.size(1);
-  SLUICE_ASSERT(before == weight.value.size(2) - 1, "{} inputs before, and filters of {}", before,
+  SLUICE_ASSERT(before == weight.value.size(2) - 1, "{} earlier inputs do not fit filters of {} taps", before,
                 weight.value.size(2));
   const at::Tensor all = at::cat({window, x}, 1);
   window = all.narrow(1, count, before).contiguous();

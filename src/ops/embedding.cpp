@@ -13,8 +13,8 @@ at::Tensor embedding(const at::Tensor& ids, const Parameter& table) {
   const at::Tensor tokens = ids.contiguous();
   if (const auto bad = on::first_outside(tokens, vocabulary))
     fail(ExitCode::kBadData,
-         "token {} of the batch has id {}, but the model's vocabulary ends at {}; was the text made into "
-         "tokens with another model's tokenizer?",
+         "token {} of the batch has id {}, expected at most {}, the end of the model's vocabulary; "
+         "was the text made into tokens with another model's tokenizer?",
          bad->place, bad->id, vocabulary - 1);
   return at::index_select(table.value, 0, tokens);
 }

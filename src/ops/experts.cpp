@@ -429,7 +429,8 @@ Experts::Experts(const at::Tensor& x, const ExpertParameters& parameters, const 
       exchange_(exchange) {
   const at::Tensor &gate_up = parameters.gate_up.base.value, &down = parameters.down.base.value;
   SLUICE_ASSERT(gate_up.size(1) == 2 * down.size(2) && gate_up.size(2) == x.size(1),
-                "experts of {} by {} for rows of {}", gate_up.size(1), gate_up.size(2), x.size(1));
+                "expert matrices of {} by {} do not fit rows of {} elements", gate_up.size(1),
+                gate_up.size(2), x.size(1));
   if (wants_graph())
     sent_ = First::apply(tokens_.x, tokens_.weights, Unseen{parameters_, tokens_, &exchange_});
   else

@@ -72,7 +72,7 @@ at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose) {
   const trace::Span span(trace::Kind::kOperation, "linear");
   const at::Tensor& weight = w.base.value;
   SLUICE_ASSERT(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1),
-                "a product of rows of {} with a weight of {} columns", x.size(-1), weight.size(-1));
+                "rows of {} elements do not fit a weight of {} columns", x.size(-1), weight.size(-1));
   // oneDNN's fast kernels need dense matrices.
   const at::Tensor rows = x.contiguous();
   if (w.lora) return LoraLinear::apply(rows, w, purpose);

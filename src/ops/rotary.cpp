@@ -46,7 +46,8 @@ RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies
 
 at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {
   SLUICE_ASSERT(x.dim() == 4 && x.size(1) <= table.cos.size(0) && x.size(3) >= 2 * table.cos.size(1),
-                "a rotary table of {} positions and {} angles for {} positions and heads of {}",
+                "a rotary table of {} positions and {} angles does not fit {} positions and heads of "
+                "{} entries",
                 table.cos.size(0), table.cos.size(1), x.size(1), x.size(3));
   if (!node::wants_graph(x)) return rotate(x.contiguous(), table, Turn::kForward);
   return Rotary::apply(x.contiguous(), table);

@@ -165,12 +165,13 @@ Routing route(const at::Tensor& x, const Weight& w, const RouterOptions& options
               const RouterLossGrad& losses, const Parameter& bias) {
   const trace::Span span(trace::Kind::kOperation, "router");
   SLUICE_ASSERT(options.experts_per_token >= 1 && options.experts_per_token <= w.base.value.size(0),
-                "{} of {} experts per token", options.experts_per_token, w.base.value.size(0));
+                "{} experts per token cannot be chosen of {}", options.experts_per_token,
+                w.base.value.size(0));
   SLUICE_ASSERT(
       w.base.value.size(0) % options.groups == 0 && options.chosen_groups <= options.groups &&
           (options.scores_per_group == 1 || options.scores_per_group == 2) &&
           options.experts_per_token <= w.base.value.size(0) / options.groups * options.chosen_groups,
-      "{} of {} groups of experts", options.chosen_groups, options.groups);
+      "{} groups of experts cannot be chosen of {}", options.chosen_groups, options.groups);
   Routing routing = decide(x, w, bias, options, chosen, losses.z_scale != 0);
   if (node::wants_graph(x))
     routing.weights = Weights::apply(x, Weights::Inputs{w, bias, routing, options, losses});

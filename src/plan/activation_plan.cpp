@@ -72,10 +72,10 @@ TrainedParts trained_parts(const ParameterManifest& manifest, const Workload& wo
   TrainedParts parts{.lowest_layer = lowest_layer};
   std::map<int, std::int64_t> of_layer;
   for (const TensorInfo& tensor : manifest.tensors()) {
-    // the matrix A of an adapter
+    // The matrix A of an adapter.
     if (tensor.adapts.empty() || tensor.initial == InitialValues::kZeros) continue;
     const std::int64_t rank = tensor.shape[tensor.shape.size() - 2];
-    // elements and their gradients
+    // Elements and their gradients.
     parts.low_rank = std::max(parts.low_rank, of_layer[tensor.layer] += 2 * rank);
     // The inputs after dropout, their gradients, and the gradients of the adapter's product.
     if (work.drops_inputs) parts.dropped = std::max(parts.dropped, 3 * tensor.shape.back());

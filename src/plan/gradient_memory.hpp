@@ -12,7 +12,7 @@ namespace sluice {
 
 /// Bytes of gradients on one rank.
 struct GradientMemory {
-  /// bytes of all units' gradient shards, kept until the update; 0 if gradients are released
+  /// Bytes of all units' gradient shards, kept until the update; 0 if gradients are released.
   std::int64_t shards = 0;
   // Bytes of the float32 sums of one stage, where shards are not float32 themselves:
   std::int64_t dense = 0;    ///< bytes of the largest unit without experts

@@ -193,8 +193,9 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
                                     const ShardPlan& plan, const StagePlan& stages, const Workload& work,
                                     std::span<const std::int64_t> staging_bytes,
                                     const StoredTensors& stored) {
-  SLUICE_ASSERT(std::ssize(staging_bytes) == plan.world(), "staging of {} ranks, shards for {}",
-                staging_bytes.size(), plan.world());
+  SLUICE_ASSERT(std::ssize(staging_bytes) == plan.world(),
+                "staging is given for {} ranks, but there are shards for {}", staging_bytes.size(),
+                plan.world());
   const std::int64_t size = size_of(work.dtype);
   const ExpertGradients experts =
       expert_gradients(plan.dims(), work.batch_sequences, work.micro_batch_sequences);

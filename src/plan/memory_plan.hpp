@@ -28,12 +28,12 @@ struct RankMemory {
   std::int64_t weights = 0;  ///< bytes of the arena, and of the codes and scales of stored units
   /// bytes of gradient shards until the update, or of the sums of a stage (GradientMemory)
   std::int64_t gradients = 0;
-  /// bytes of OptimizerBytes: the bits that weights lack of their master weights, and moments
+  /// Bytes of OptimizerBytes: the bits that weights lack of their master weights, and moments.
   std::int64_t optimizer = 0;
   /// Bytes of gathered units: those of a stage, the dense unit of the next stage, and one expert and one
   /// dense unit of stored ones, dequantised.
   std::int64_t gather_buffers = 0;
-  /// bytes of float32 gradients: of a stage, and of the stage before if that has no experts
+  /// Bytes of float32 gradients: of a stage, and of the stage before if that has no experts.
   std::int64_t gradient_buffer = 0;
   /// Bytes of the token ids of a step and of documents to pack; in an evaluation also of the losses of its
   /// tokens.
@@ -49,7 +49,7 @@ struct RankMemory {
 
   OffloadPlan offload;  ///< weights and optimizer state that lie on a disk, not counted above
 
-  /// bytes of a checkpoint: trained weights and optimizer state, in memory or on a disk
+  /// Bytes of a checkpoint: trained weights and optimizer state, in memory or on a disk.
   std::int64_t saved = 0;
 
   /// Activation bytes of the forward pass; part of `activations` unless backward takes the most.

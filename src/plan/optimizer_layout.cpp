@@ -33,7 +33,7 @@ OptimizerLayout::OptimizerLayout(const ParameterManifest& manifest, const ShardP
 void OptimizerLayout::add_matrices(const TensorInfo& tensor, const Placement& placement,
                                    const ShardPlan& plan, int unit, int rank,
                                    std::vector<MatrixState>& out) const {
-  // the rank holds some of the unit's experts; of other units it holds each tensor whole
+  // The rank holds some of the unit's experts; of other units it holds each tensor whole.
   const bool has_experts = plan.has_experts(unit);
   const Range held = plan.held_blocks(placement.tensor, rank);
   const auto shape = matrix_shape(tensor);

@@ -17,7 +17,7 @@ namespace sluice {
 /// A matrix of a unit that a rank works with, and the part of it that the rank owns.
 struct MatrixState {
   int tensor = -1;
-  /// index of the expert among all experts of the layer; -1: not a tensor of experts
+  /// Index of the expert among all experts of the layer; -1: not a tensor of experts.
   std::int64_t expert = -1;
   MatrixShape shape;
   MasterFormat master = MasterFormat::kFloat32;

@@ -92,7 +92,7 @@ class ShardArena {
   MemoryBlock block_, buffers_, stored_block_;
   std::unique_ptr<const StoredLayout> stored_;
   std::unique_ptr<UnitBytes> elsewhere_;
-  /// units in the arena's file; declared last because its threads use the block
+  /// Units in the arena's file; declared last because its threads use the block.
   std::unique_ptr<OffloadedUnits> paged_;
 };
 

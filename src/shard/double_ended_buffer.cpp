@@ -13,7 +13,7 @@ DoubleEndedBuffer::DoubleEndedBuffer(std::int64_t bytes, std::string_view purpos
 std::span<std::byte> DoubleEndedBuffer::take(std::int64_t bytes) {
   if (bytes == 0) return {};
   SLUICE_ASSERT((front_ == 0 || back_ == 0) && front_ + back_ + bytes <= block_.bytes(),
-                "{} bytes beside {} and {} of {}", bytes, front_, back_, block_.bytes());
+                "{} bytes do not fit beside {} and {} in use of {}", bytes, front_, back_, block_.bytes());
   const bool at_front = front_ == 0;
   (at_front ? front_ : back_) = bytes;
   return {block_.data() + (at_front ? 0 : block_.bytes() - bytes), static_cast<std::size_t>(bytes)};

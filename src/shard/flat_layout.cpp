@@ -79,8 +79,8 @@ FlatLayout lay_out_experts(const UnitKey& key, const std::vector<int>& tensors,
   std::vector<Placement> placements;
   for (const int tensor : tensors) {
     const TensorInfo& info = manifest[tensor];
-    SLUICE_ASSERT(info.shape.front() == experts, "{} has another number of experts than {}", info.name,
-                  manifest[tensors.front()].name);
+    SLUICE_ASSERT(info.shape.front() == experts, "tensor {} has another number of experts than tensor {}",
+                  info.name, manifest[tensors.front()].name);
     const std::int64_t block = info.element_count() / experts;
     placements.push_back({tensor, stride, experts, block, 0, granule_of(info, state_block),
                           row_elements_of(info), !info.adapts.empty()});

@@ -29,7 +29,7 @@ struct Placement {
   std::int64_t blocks = 1;
   std::int64_t block_elements = 0;
   std::int64_t block_stride = 0;
-  /// cuts inside a block fall on multiples of this many elements: one row or several
+  /// Cuts inside a block fall on multiples of this many elements: one row or several.
   std::int64_t granule = 1;
   std::int64_t row_elements = 1;  ///< elements of a row: the size of the tensor's last dim
   /// whether the tensor is part of an adapter, which no checkpoint of the model has

@@ -5,7 +5,8 @@
 namespace sluice {
 
 RankMesh::RankMesh(Communicator& world, const ParallelDims& dims) : world_(world), dims_(dims) {
-  SLUICE_ASSERT(world.size() == dims.world, "a plan for {} ranks among {}", dims.world, world.size());
+  SLUICE_ASSERT(world.size() == dims.world, "a shard plan for {} ranks is used by {} ranks", dims.world,
+                world.size());
   if (dims.expert_parallel == 1) {
     replicas_ = &world;
   } else if (dims.groups() == 1) {
@@ -22,7 +23,7 @@ RankMesh::RankMesh(Communicator& world, const ParallelDims& dims) : world_(world
 }
 
 Communicator& RankMesh::sharers(const ShardPlan& plan, int unit) const {
-  SLUICE_ASSERT(plan.sharers(unit) > 1, "unit {} is not shared", unit);
+  SLUICE_ASSERT(plan.sharers(unit) > 1, "unit {} is owned by one rank, expected several", unit);
   return plan.sharers(unit) == world_.size() ? world_ : *replicas_;
 }
 

@@ -64,7 +64,7 @@ RowExchange::RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, 
       cuts_{0},
       rows_(gather_lists(*comm_, rows)) {
   const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
-  SLUICE_ASSERT(layout.placements().size() == 1, "rows of {}", layout.name());
+  SLUICE_ASSERT(layout.placements().size() == 1, "unit {} is not a single table of rows", layout.name());
   const Placement& table = layout.placements().front();
   width_ = table.row_elements;
   for (const std::int64_t count : plan.counts(unit, comm_->rank()))

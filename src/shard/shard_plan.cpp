@@ -10,7 +10,7 @@ namespace sluice {
 
 ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignment alignment)
     : layouts_(layouts), dims_(dims), alignment_(alignment) {
-  SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel >= 1, "no plan for {} ranks in groups of {}",
+  SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel >= 1, "{} ranks cannot be divided into groups of {}",
                 dims.world, dims.expert_parallel);
   if (dims.world % dims.expert_parallel != 0)
     fail(ExitCode::kBadConfig,

@@ -122,7 +122,7 @@ class ShardPlan {
   const UnitLayouts& layouts_;
   ParallelDims dims_;
   ShardAlignment alignment_;
-  /// borders of shards in each unit's buffer, in its order: [unit][world + 1]
+  /// Borders of shards in each unit's buffer, in its order: [unit][world + 1].
   std::vector<std::int64_t> cuts_;
   std::vector<std::int64_t> offsets_;  ///< arena_offset() of each unit on each rank: [unit][world]
   std::vector<std::int64_t> held_elements_, arena_elements_, trained_elements_;

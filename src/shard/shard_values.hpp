@@ -49,11 +49,12 @@ class StoredUnitValues final : public ShardValues {
   [[nodiscard]] bool holds(int unit) const override { return unit == unit_; }
   void read(std::int64_t begin, std::int64_t count, DType dtype, std::byte* out) const override {
     const auto [unit, first] = plan().unit_element(rank(), begin);
-    SLUICE_ASSERT(unit == unit_, "elements of unit {} among those of unit {}", unit, unit_);
+    SLUICE_ASSERT(unit == unit_, "found elements of unit {}, expected unit {}", unit, unit_);
     layout_.dequantise(unit, {first, first + count}, {bytes_, layout_.own_bytes(unit).begin}, dtype, out);
   }
   void read_buffers(std::int64_t /*begin*/, std::int64_t count, float* /*out*/) const override {
-    SLUICE_ASSERT(count == 0, "{} elements of persistent buffers in a stored unit", count);
+    SLUICE_ASSERT(count == 0, "{} elements of persistent buffers were asked of a stored unit, which has none",
+                  count);
   }
   [[nodiscard]] const std::byte* find(std::int64_t /*begin*/, DType /*dtype*/) const override {
     return nullptr;

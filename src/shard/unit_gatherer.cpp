@@ -47,7 +47,7 @@ std::byte* UnitGatherer::own(int unit) const {
 }
 
 void UnitGatherer::begin(const Stage& stage) {
-  SLUICE_ASSERT(next_.stage == nullptr, "a second stage is gathered ahead");
+  SLUICE_ASSERT(next_.stage == nullptr, "a stage is already being gathered ahead");
   next_ = {&stage, take_dense(stage), {}, {}};
   std::byte* place = next_.dense.data();
   for (const int unit : stage.units) {
@@ -59,7 +59,7 @@ void UnitGatherer::begin(const Stage& stage) {
 
 std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
   if (next_.stage == nullptr) begin(stage);
-  SLUICE_ASSERT(next_.stage == &stage, "another stage was gathered ahead");
+  SLUICE_ASSERT(next_.stage == &stage, "the stage that was gathered ahead is another one");
   current_ = std::exchange(next_, {});
   std::vector<std::byte*> units;
   std::byte* place = current_.dense.data();
@@ -82,7 +82,7 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
 }
 
 std::vector<std::byte*> UnitGatherer::gather_rows(const Stage& stage, const RowExchange& rows) {
-  SLUICE_ASSERT(next_.stage == nullptr, "another stage was gathered ahead");
+  SLUICE_ASSERT(next_.stage == nullptr, "the stage that was gathered ahead is another one");
   current_ = {&stage, take_dense(stage), {}, {}};
   std::byte* const table = current_.dense.data();
   rows.fetch(weights_.unit_data(stage.units.front()), table, size_of(weights_.dtype()));

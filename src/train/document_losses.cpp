@@ -24,7 +24,8 @@ std::vector<DocumentLoss> DocumentLosses::add(std::int64_t length, std::span<con
                                               std::span<const double> losses) {
   const std::int64_t sequences = std::ssize(losses) / length;
   SLUICE_ASSERT(std::ssize(losses) == sequences * length && std::ssize(marks) == sequences * (length + 1),
-                "{} marks and {} losses for sequences of {}", marks.size(), losses.size(), length);
+                "found {} document marks and {} losses, expected whole sequences of {} tokens", marks.size(),
+                losses.size(), length);
   std::vector<DocumentLoss> ended;
   auto mark = marks.begin();
   auto loss = losses.begin();

@@ -99,8 +99,9 @@ void ExpertExchange::finish_dispatch() {
 void ExpertExchange::begin_gather(const ops::ExpertTokens& own) {
   received_ = tokens_[round_];
   round_ = (round_ + 1) % tokens_.size();
-  SLUICE_ASSERT(received_[static_cast<std::size_t>(group_->rank())] == own_tokens_, "{} tokens of {}",
-                own_tokens_, received_[static_cast<std::size_t>(group_->rank())]);
+  SLUICE_ASSERT(received_[static_cast<std::size_t>(group_->rank())] == own_tokens_,
+                "found results for {} tokens, expected {}", own_tokens_,
+                received_[static_cast<std::size_t>(group_->rank())]);
   given_ = Counts(received_.size(), own_tokens_);
   given_tokens_.clear();
   begin_each(own, [&](const at::Tensor& rows, const at::Tensor& here) {

@@ -17,14 +17,14 @@ struct LayerActivations {
   at::Tensor input;  ///< input of the layer [b, L, hidden]
   /// hidden states between the layer's halves [b, L, hidden], with Recompute::kLayer; else undefined
   at::Tensor mixed;
-  /// output of the layer [b, L, hidden] with its graph, with Recompute::kNone; else undefined
+  /// Output of the layer [b, L, hidden] with its graph, with Recompute::kNone; else undefined.
   at::Tensor output;
   SavedForRecompute record;
 };
 
 /// A micro-batch on its way through a train step.
 struct TrainedMicroBatch : MicroBatch {
-  /// number of the micro-batch's first token among the tokens of the step over all ranks
+  /// Number of the micro-batch's first token among the tokens of the step over all ranks.
   std::int64_t first_token = 0;
   std::vector<LayerActivations> layers{};
   at::Tensor hidden{};  ///< [b, L, hidden] hidden states that go into the head

@@ -17,7 +17,7 @@ struct RoutingTotals {
   std::vector<std::int64_t> expert_tokens;  ///< tokens (times k) that chose each expert, [layers x experts]
   /// sum over tokens of each expert's probability, [layers x experts]
   std::vector<double> probability_sums;
-  /// sum over the tokens of all layers of logsumexp(logits)^2; 0 without a z-loss
+  /// Sum over the tokens of all layers of logsumexp(logits)^2; 0 without a z-loss.
   double squared_log_sums = 0;
   [[nodiscard]] std::int64_t experts() const;
 };

@@ -61,8 +61,8 @@ void Optimizer::sum_over_sharers(int unit, std::span<double> values) const {
 std::vector<double> Optimizer::scales(int unit, std::span<const double> matrix_squares, double scale,
                                       std::size_t count) const {
   if (!clips_matrices()) return std::vector<double>(count, scale);
-  SLUICE_ASSERT(matrix_squares.size() == count, "squares of {} matrices for {}", matrix_squares.size(),
-                count);
+  SLUICE_ASSERT(matrix_squares.size() == count, "found sums of squares for {} matrices, expected {}",
+                matrix_squares.size(), count);
   std::vector<double> scales(matrix_squares.begin(), matrix_squares.end());
   sum_over_sharers(unit, scales);
   for (double& value : scales)
@@ -155,7 +155,7 @@ const MatrixState& Optimizer::matrix_at(std::int64_t arena_begin) const {
   const auto [unit, element] = weights_.plan().unit_element(weights_.rank(), arena_begin);
   const std::vector<MatrixState>& all = layout_.matrices(unit);
   const auto above = std::ranges::upper_bound(all, element, {}, &MatrixState::unit_begin);
-  SLUICE_ASSERT(above != all.begin(), "no matrix at element {} of the arena", arena_begin);
+  SLUICE_ASSERT(above != all.begin(), "no matrix begins at element {} of the arena", arena_begin);
   return *std::prev(above);
 }
 

@@ -12,7 +12,7 @@ namespace {
 void move_layer(std::span<const std::int64_t> tokens, float rate, std::span<float> biases) {
   const std::int64_t total = sum(tokens);
   for (std::size_t expert = 0; expert < biases.size(); ++expert) {
-    // the expert's load, in the same parts as the total
+    // The expert's load, in the same parts as the total.
     const std::int64_t load = tokens[expert] * std::ssize(biases);
     if (load != total) biases[expert] += load < total ? rate : -rate;
   }
@@ -23,8 +23,9 @@ void move_layer(std::span<const std::int64_t> tokens, float rate, std::span<floa
 void move_router_biases(const ShardArena& weights, const ParameterManifest& manifest,
                         std::span<const std::int64_t> expert_tokens, float rate) {
   const std::int64_t bytes = weights.buffer_elements() * size_of(DType::kFloat32);
-  SLUICE_ASSERT(std::ssize(expert_tokens) == weights.buffer_elements(), "loads of {} experts, biases of {}",
-                expert_tokens.size(), weights.buffer_elements());
+  SLUICE_ASSERT(std::ssize(expert_tokens) == weights.buffer_elements(),
+                "found loads of {} experts, expected {}, as many as there are biases", expert_tokens.size(),
+                weights.buffer_elements());
   std::vector<float> biases(expert_tokens.size());
   copy_bytes(biases.data(), weights.buffers(), bytes);
   for (const BufferPlace& buffer : weights.plan().layouts().buffers) {

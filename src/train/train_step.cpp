@@ -203,10 +203,11 @@ void Trainer::refuse_loss(StepState& step) {
   metrics.grad_norm = std::numeric_limits<double>::quiet_NaN();
   if (std::isfinite(metrics.loss)) {
     metrics.left_out = LeftOut::kSpike;
-    metrics.finding = fmt::format("loss {:.5g} is above {:.5g}", metrics.loss, step.largest_loss);
+    metrics.finding =
+        fmt::format("loss {:.5g} is above the largest allowed, {:.5g}", metrics.loss, step.largest_loss);
     return;
   }
-  // finding of this rank; none where its weights lie on a disk, which may differ between ranks
+  // Finding of this rank; none where its weights lie on a disk, which may differ between ranks.
   NonFinite own;
   if (binder_.weights().paged() == nullptr) own = find_non_finite(binder_.weights(), manifest_);
   const std::string weight = first_of_ranks(comm_, own);

@@ -46,7 +46,7 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       layers_(decoder_, options.train.recompute, lowest_layer_, binder_.exchange()),
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
   SLUICE_ASSERT(weights.paged() == nullptr || options.optimizer.gradients == GradientMode::kRelease,
-                "state on a disk needs released gradients");
+                "optimizer state on a disk needs released gradients");
 }
 
 /// Factor by which gradients are clipped, as torch.nn.utils.clip_grad_norm_ has it.

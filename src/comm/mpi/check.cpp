@@ -24,8 +24,8 @@ std::string error_text(int code) {
 
 void require_mpi_thread(std::string_view call) {
   static const std::thread::id first = std::this_thread::get_id();
-  SLUICE_ASSERT(std::this_thread::get_id() == first, "{} on another thread than the one that started MPI",
-                call);
+  SLUICE_ASSERT(std::this_thread::get_id() == first,
+                "{} was called on another thread than the one that started MPI", call);
 }
 
 void check_mpi(int code, std::string_view call) {

@@ -80,7 +80,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm parent, const MpiCommunicator& whole)
 
 void MpiCommunicator::duplicate(MPI_Comm parent) {
   SLUICE_ASSERT(message_limit_bytes_ > 0 && message_limit_bytes_ <= std::numeric_limits<int>::max(),
-                "a message of {} bytes", message_limit_bytes_);
+                "a limit of {} bytes for messages cannot be used", message_limit_bytes_);
   const Watchdog::Guard guard(*watchdog_, "MPI_Comm_dup", limit_->seconds);
   check_mpi(MPI_Comm_dup(parent, &messages_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_dup(parent, &collectives_), "MPI_Comm_dup");
@@ -110,7 +110,7 @@ void MpiCommunicator::set_deadline(std::string_view section, double limit_second
 void MpiCommunicator::advance() { background_->advance_all(); }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
-  SLUICE_ASSERT(color >= 0, "a split by color {}", color);
+  SLUICE_ASSERT(color >= 0, "a split by color {}, expected 0 or more", color);
   MPI_Comm part = MPI_COMM_NULL;
   {
     const Watchdog::Guard guard(*watchdog_, "MPI_Comm_split", limit_->seconds);
@@ -195,7 +195,8 @@ Work MpiCommunicator::broadcast(void* data, std::int64_t bytes, int root, Stream
 Work MpiCommunicator::all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
                                  StreamHandle stream) {
   check_host_memory(stream);
-  SLUICE_ASSERT(std::ssize(bytes) == size_, "all_gather of {} parts over {} ranks", bytes.size(), size_);
+  SLUICE_ASSERT(std::ssize(bytes) == size_, "all_gather was given {} parts for {} ranks", bytes.size(),
+                size_);
   const Collective collective = begin(Kind::kAllGather);
   MpiRequests requests = requests_of(collective);
   std::vector<std::int64_t> offsets(bytes.size());
@@ -220,7 +221,7 @@ Work MpiCommunicator::all_to_all(const void* in, std::span<const std::int64_t> s
                                  std::span<const std::int64_t> receive_bytes, StreamHandle stream) {
   check_host_memory(stream);
   SLUICE_ASSERT(std::ssize(send_bytes) == size_ && std::ssize(receive_bytes) == size_,
-                "all_to_all of {} and {} parts over {} ranks", send_bytes.size(), receive_bytes.size(),
+                "all_to_all was given {} and {} parts for {} ranks", send_bytes.size(), receive_bytes.size(),
                 size_);
   const auto self = static_cast<std::size_t>(rank_);
   SLUICE_ASSERT(send_bytes[self] == receive_bytes[self], "rank {} sends itself {} bytes but expects {}",

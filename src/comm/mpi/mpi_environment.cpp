@@ -62,7 +62,8 @@ bool mpi_is_running() {
 void start_mpi() {
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-  SLUICE_ASSERT(provided >= MPI_THREAD_FUNNELED, "MPI offers thread level {} only", provided);
+  SLUICE_ASSERT(provided >= MPI_THREAD_FUNNELED,
+                "MPI offers thread level {}, expected at least MPI_THREAD_FUNNELED", provided);
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 

@@ -136,8 +136,8 @@ Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<
                                          StreamHandle stream) {
   SLUICE_ASSERT(stream == nullptr,
                 "the MPI backend moves host memory, but was given an accelerator's stream");
-  SLUICE_ASSERT(std::ssize(counts) == size_, "reduce_scatter_sum of {} parts over {} ranks", counts.size(),
-                size_);
+  SLUICE_ASSERT(std::ssize(counts) == size_, "reduce_scatter_sum was given {} parts for {} ranks",
+                counts.size(), size_);
   return Work(std::make_unique<ReduceScatter>(*this, in, out, counts));
 }
 

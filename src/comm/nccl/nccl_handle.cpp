@@ -35,7 +35,8 @@ ncclUniqueId agree_on_identifier(Communicator& bootstrap, const WaitLimit& limit
     check_nccl(ncclGetUniqueId(&identifier), "ncclGetUniqueId");
   }
   const std::string text = bootstrap.broadcast_text({identifier.internal, sizeof identifier.internal}, 0);
-  SLUICE_ASSERT(text.size() == sizeof identifier.internal, "an NCCL identifier of {} bytes", text.size());
+  SLUICE_ASSERT(text.size() == sizeof identifier.internal,
+                "the NCCL identifier of rank 0 has {} bytes, which is not its size", text.size());
   std::memcpy(identifier.internal, text.data(), text.size());
   return identifier;
 }

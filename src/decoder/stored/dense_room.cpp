@@ -8,7 +8,7 @@ DenseRoom::DenseRoom(const StoredLayout& layout, DType dtype)
     : layout_(layout),
       dtype_(dtype),
       block_(allocate(compute_memory(), largest_stored_dense(layout.plan()) * size_of(dtype),
-                      "a unit's numbers")) {}
+                      "the numbers of a dequantised unit")) {}
 
 std::byte* DenseRoom::numbers(int unit, const std::byte* bytes) {
   for (const Placement& place : layout_.plan().layouts().units[static_cast<std::size_t>(unit)].placements())

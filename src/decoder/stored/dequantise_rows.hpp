@@ -14,7 +14,7 @@ namespace sluice {
 /// `bytes`: all bytes that the rank holds of the unit.
 inline void dequantise_rows(const StoredLayout& layout, int unit, const Placement& place, std::int64_t begin,
                             const std::byte* bytes, DType to, std::byte* out) {
-  // the least elements for which another thread pays off
+  // The least elements for which another thread pays off.
   constexpr std::int64_t kLeast = std::int64_t{16} * 1024;
   const std::int64_t columns = place.row_elements;
   ops::share_work(place.block_elements / columns, divide_up(kLeast, columns),

@@ -17,7 +17,7 @@ ExpertRoom::ExpertRoom(const StoredLayout& layout, DType dtype)
     : layout_(layout),
       dtype_(dtype),
       block_(allocate(compute_memory(), largest_stored_expert(layout.plan(), layout.rank()) * size_of(dtype),
-                      "an expert's numbers")) {}
+                      "the numbers of a dequantised expert")) {}
 
 std::byte* ExpertRoom::numbers(int unit, int placement, std::int64_t expert, const std::byte* bytes) {
   SLUICE_ASSERT(bytes != nullptr, "unit {} is not bound", unit);

@@ -9,7 +9,7 @@ namespace sluice {
 
 BlockRing::BlockRing(std::string what, const Shape& shape, Work work)
     : shape_(shape), work_(std::move(work)), done_(shape.slots, true), workers_(std::move(what)) {
-  SLUICE_ASSERT(shape.slots >= 1, "a ring without slots");
+  SLUICE_ASSERT(shape.slots >= 1, "a ring must have slots");
   workers_.start(shape.threads, [this] { return claim(); });
 }
 

@@ -36,7 +36,7 @@ CodeExtent extent_of(const StoredLayout::OwnRun& run, int number, const Checkpoi
                      const EntriesOfTensors& entries) {
   const std::vector<const MatchedEntry*>& of_tensor = entries.at(run.tensor);
   const auto next = std::ranges::upper_bound(of_tensor, run.tensor_begin, {}, &MatchedEntry::begin);
-  SLUICE_ASSERT(next != of_tensor.begin(), "element {} of tensor {} is in no file", run.tensor_begin,
+  SLUICE_ASSERT(next != of_tensor.begin(), "no file holds element {} of tensor {}", run.tensor_begin,
                 run.tensor);
   const MatchedEntry& matched = **(next - 1);
   const std::int64_t inside = run.tensor_begin - matched.begin;

@@ -30,7 +30,7 @@ UnitsInFiles::UnitsInFiles(const StoredLayout& layout, const ParameterManifest& 
       limit_seconds_(limit_seconds),
       units_(units.begin(), units.end()),
       reads_(plan_unit_reads(layout, units, index, match)),
-      piece_(allocate(MemoryKind::kPrivate, kSourceReadBytes, "a piece of a file")),
+      piece_(allocate(MemoryKind::kPrivate, kSourceReadBytes, "a read of a weight file")),
       workers_("a thread that reads weights from files") {
   std::int64_t largest = 0, scales = 0;
   for (const auto& [unit, reads] : reads_) {
@@ -106,7 +106,7 @@ std::byte* UnitsInFiles::bytes(int unit) {
 }
 
 UnitsInFiles::Slot& UnitsInFiles::slot_for(Workers::Lock& lock, int unit) {
-  SLUICE_ASSERT(reads_.contains(unit), "unit {} is not read from files", unit);
+  SLUICE_ASSERT(reads_.contains(unit), "unit {} does not lie in files", unit);
   for (Slot& slot : slots_)
     if (slot.unit == unit) return slot;
   Slot& slot = slots_[0].unit == current_ ? slots_[1] : slots_[0];

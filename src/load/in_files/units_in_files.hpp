@@ -88,7 +88,7 @@ class UnitsInFiles final : public UnitBytes {
   Order order_ = Order::kForward;
   Slot* asked_ = nullptr;  ///< slot that waits for the reading thread; null: none
   std::int64_t read_bytes_ = 0;
-  /// reading thread, declared last because it uses the other members; its lock guards the slots and `asked_`
+  /// Reading thread, declared last because it uses the other members; its lock guards the slots and `asked_`.
   Workers workers_;
 };
 

@@ -24,7 +24,7 @@ struct Lora {
   Parameter a;  ///< matrix A [rank, in], or [E, rank, in]
   Parameter b;  ///< matrix B [out, rank], or [E, out, rank]
   double scale = 1;
-  /// dropout of the inputs, read in the forward pass; null or of rate 0: none; always null for experts
+  /// Dropout of the inputs, read in the forward pass; null or of rate 0: none; always null for experts.
   const Dropout* dropout = nullptr;
   std::int64_t stream = 0;  ///< number of the adapter, which keys its dropout
 };

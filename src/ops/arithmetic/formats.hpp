@@ -161,7 +161,7 @@ SLUICE_ELEMENT void write_first_codes(const float* from, std::int64_t n, std::in
   for_each_block(
       n, [&](std::int64_t first, std::int64_t count, std::int64_t block) __attribute__((always_inline)) {
         const float scale = scales[block];
-        // avoids 0 / 0 in a block of zeros
+        // Avoids 0 / 0 in a block of zeros.
         const float least = std::max(scale, std::numeric_limits<float>::min());
         for (std::int64_t i = first; i < first + count; ++i)
           codes[i] =

@@ -7,16 +7,17 @@ namespace sluice::ops {
 namespace {
 
 void require_formats(std::span<const UpdateRun> runs, const UpdateFormats& formats) {
-  SLUICE_ASSERT(formats.weights == DType::kFloat32 || formats.weights == DType::kBFloat16, "weights of {}",
-                name_of(formats.weights));
+  SLUICE_ASSERT(formats.weights == DType::kFloat32 || formats.weights == DType::kBFloat16,
+                "weights cannot have type {}", name_of(formats.weights));
   SLUICE_ASSERT(formats.gradient == DType::kFloat32 || formats.gradient == DType::kBFloat16,
-                "gradients of {}", name_of(formats.gradient));
+                "gradients cannot have type {}", name_of(formats.gradient));
   SLUICE_ASSERT(formats.weights == DType::kBFloat16 || formats.master == MasterFormat::kFloat32,
-                "float32 weights are their own master");
-  SLUICE_ASSERT(formats.state != StateFormat::kFactored, "factored moments are Adafactor's");
+                "float32 weights are their own master weights: expected no others");
+  SLUICE_ASSERT(formats.state != StateFormat::kFactored, "factored moments belong to Adafactor alone");
   if (formats.state != StateFormat::kInt8) return;
   for (const UpdateRun& run : runs)
-    SLUICE_ASSERT(run.begin % kStateBlock == 0, "a run of 8-bit state begins at element {}", run.begin);
+    SLUICE_ASSERT(run.begin % kStateBlock == 0, "a run of 8-bit state begins at element {}, within a block",
+                  run.begin);
 }
 
 }  // namespace

@@ -25,12 +25,12 @@ struct UpdateFormats {
 /// do not keep are null, and so is `master` of float32 weights, which are their own master.
 struct UpdateRun {
   std::int64_t count = 0;
-  /// place of the first element in its matrix; with 8-bit state a multiple of kStateBlock
+  /// Place of the first element in its matrix; with 8-bit state a multiple of kStateBlock.
   std::int64_t begin = 0;
   std::uint64_t draws = 0;  ///< key of the random numbers of this matrix in this step
   std::byte* weights = nullptr;
-  /// missing bits of the master weights: int16 [count] for kFloat32, int8 [count] for k24Bit
-  /// (ops/cpu/optimizer/formats.hpp)
+  /// Missing bits of the master weights: int16 [count] for kFloat32, int8 [count] for k24Bit
+  /// (ops/cpu/optimizer/formats.hpp).
   std::byte* master = nullptr;
   std::byte* first = nullptr;      ///< first moment: float, bfloat16 or int8 [count]
   std::byte* second = nullptr;     ///< second moment: float, bfloat16 or uint8 [count]; null with Lion

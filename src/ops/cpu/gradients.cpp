@@ -67,7 +67,7 @@ double sum_of_squares(const float* x, std::int64_t n) { return parallel_sum_of_s
 
 double sum_of_squares(const std::byte* x, DType dtype, std::int64_t n) {
   if (dtype == DType::kFloat32) return parallel_sum_of_squares(reinterpret_cast<const float*>(x), n);
-  SLUICE_ASSERT(dtype == DType::kBFloat16, "a sum over {}", name_of(dtype));
+  SLUICE_ASSERT(dtype == DType::kBFloat16, "sums of squares are not defined for type {}", name_of(dtype));
   return parallel_sum_of_squares(reinterpret_cast<const at::BFloat16*>(x), n);
 }
 

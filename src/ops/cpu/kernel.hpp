@@ -188,7 +188,7 @@ inline std::uint16_t* bits(const at::Tensor& tensor) {
 template <class F>
 void dispatch(const at::Tensor& tensor, F&& f) {
   if (tensor.scalar_type() == at::kFloat) return f(float{});
-  SLUICE_ASSERT(tensor.scalar_type() == at::kBFloat16, "tensors are float32 or bfloat16");
+  SLUICE_ASSERT(tensor.scalar_type() == at::kBFloat16, "tensors must be float32 or bfloat16");
   f(at::BFloat16{});
 }
 

@@ -107,8 +107,8 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, I
 
 void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   SLUICE_ASSERT(a.size(1) == b.size(0) && out.size(0) == a.size(0) && out.size(1) == b.size(1),
-                "a product of {} x {} and {} x {} into {} x {}", a.size(0), a.size(1), b.size(0), b.size(1),
-                out.size(0), out.size(1));
+                "a product of {} x {} and {} x {} does not fit {} x {}", a.size(0), a.size(1), b.size(0),
+                b.size(1), out.size(0), out.size(1));
   if (out.numel() == 0) return;
   if (a.size(1) == 0) {
     if (into == Into::kReplace) out.zero_();

@@ -91,8 +91,8 @@ void round_rows(const at::Tensor& sums, const at::Tensor& out) {
 
 at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>& tokens,
                         std::int64_t token_count) {
-  SLUICE_ASSERT(tokens.empty() || std::ssize(tokens) == rows.size(0), "{} rows of {} tokens", rows.size(0),
-                tokens.size());
+  SLUICE_ASSERT(tokens.empty() || std::ssize(tokens) == rows.size(0), "{} rows do not divide among {} tokens",
+                rows.size(0), tokens.size());
   at::Tensor out = at::empty({token_count, rows.size(1)}, rows.options());
   if (tokens.empty())
     sum_layers(rows, out);

@@ -72,7 +72,7 @@ void start_library(int threads) {
   const c10::AutoGradMode no_grad(false);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor a = at::ones({64, 64}, compute_options(type));
-    SLUICE_ASSERT(ops::matmul(a, a)[0][0].item<float>() == 64.0f, "a product of ones is wrong");
+    SLUICE_ASSERT(ops::matmul(a, a)[0][0].item<float>() == 64.0f, "the matrix product of ones is wrong");
   }
 }
 

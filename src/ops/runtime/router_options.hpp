@@ -24,13 +24,13 @@ struct RouterOptions {
   std::int64_t chosen_groups = 1;
   /// Number of largest scores whose sum ranks a group: 2 or 1.
   std::int64_t scores_per_group = 2;
-  /// correction bias [E] float32, added to the scores for the choice alone; undefined: none
+  /// Correction bias [E] float32, added to the scores for the choice alone; undefined: none.
   at::Tensor correction_bias{};
 };
 
 /// Gradients that a router's own losses add for each token.
 struct RouterLossGrad {
-  /// added to the gradient of each counted token's probabilities, [E] float32; undefined: nothing is added
+  /// Added to the gradient of each counted token's probabilities, [E] float32; undefined: nothing is added.
   at::Tensor of_token{};
   at::Tensor counted{};  ///< tokens that count, [T] bool; undefined: all do
   /// Scale of the z-loss: it adds z_scale * log(sum(exp(logits))) * softmax(logits) to the logits' gradient,

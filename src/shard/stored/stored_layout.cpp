@@ -79,10 +79,12 @@ void StoredLayout::for_each_common(int unit, Range elements, Visit visit) const 
     visit(encoding,
           Common{here, encoded, run->codes + encoding.code_bytes(here.begin - run->begin),
                  run->scales + encoding.scale_bytes({first_scale, encoding.scales_of(encoded).begin})});
-    SLUICE_ASSERT(here.begin == done, "elements {} to {} of unit {} are not held", done, here.begin, unit);
+    SLUICE_ASSERT(here.begin == done, "this rank does not hold elements {} to {} of unit {}", done,
+                  here.begin, unit);
     done = here.end;
   }
-  SLUICE_ASSERT(done == elements.end, "elements {} to {} of unit {} are not held", done, elements.end, unit);
+  SLUICE_ASSERT(done == elements.end, "this rank does not hold elements {} to {} of unit {}", done,
+                elements.end, unit);
 }
 
 void StoredLayout::dequantise(int unit, Range elements, Bytes<const std::byte> bytes, DType to,
@@ -96,8 +98,8 @@ void StoredLayout::dequantise(int unit, Range elements, Bytes<const std::byte> b
 StoredLayout::RowPlace StoredLayout::row_at(int unit, std::int64_t element) const {
   const std::vector<Run>& runs = at(unit).runs;
   const auto run = std::ranges::upper_bound(runs, element, {}, &Run::end);
-  SLUICE_ASSERT(run != runs.end() && run->begin <= element, "element {} of unit {} is not held", element,
-                unit);
+  SLUICE_ASSERT(run != runs.end() && run->begin <= element, "this rank does not hold element {} of unit {}",
+                element, unit);
   const std::int64_t columns = encodings_[static_cast<std::size_t>(run->encoding)].columns;
   const std::int64_t begin = element - (run->element + element - run->begin) % columns;
   return {{begin, begin + columns}, run->end()};
@@ -118,7 +120,8 @@ void StoredLayout::store(int unit, Range elements, std::int64_t first_encoded, c
   for_each_common(unit, elements, [&](const Encoding& own, const Common& part) {
     SLUICE_ASSERT(
         own == encoding && part.encoded.begin - first_encoded == part.elements.begin - elements.begin,
-        "codes of another matrix than unit {} has at {}", unit, part.elements.begin);
+        "the codes belong to another matrix than the one in unit {} at element {}", unit,
+        part.elements.begin);
     const Range needed = encoding.scales_of(part.encoded);
     std::memcpy(bytes.at(part.codes), codes + encoding.code_bytes(part.elements.begin - elements.begin),
                 static_cast<std::size_t>(encoding.code_bytes(part.elements.count())));

@@ -91,7 +91,7 @@ void GradientReducer::open(const Stage& stage) {
 }
 
 at::Tensor GradientReducer::open_rows(const Stage& stage, const RowExchange& rows) {
-  SLUICE_ASSERT(rows.fits(), "{} rows of a table that has too few for them", rows.rows().size());
+  SLUICE_ASSERT(rows.fits(), "{} gradient rows do not fit the memory of their table", rows.rows().size());
   rows_ = &rows;
   open_ = room_.take(received_bytes(stage));
   const std::int64_t count = std::ssize(rows.rows());

@@ -20,7 +20,7 @@ class GateRows {
   GateRows(const at::Tensor& gate, const at::Tensor& up)
       : gates_(gate), ups_(up), width_(gate.size(1)), takes_turns_(gate.size(1) > 1 && gate.stride(1) == 2) {
     SLUICE_ASSERT(!takes_turns_ || (up.stride(1) == 2 && ups_.data == gates_.data + 1),
-                  "gate and up are apart, or take turns in one matrix");
+                  "gate and up must lie apart, or alternate in one matrix");
   }
 
   /// Calls visit(first column, count, gate, up) for neighbours of a row, all of which it sees.

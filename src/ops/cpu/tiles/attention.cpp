@@ -138,10 +138,10 @@ void tile_attention(std::span<const TileAttention> all) {
 namespace sluice::ops::cpu {
 
 void tile_attention(std::span<const TileAttention>) {
-  fail(ExitCode::kInternal, "attention on matrix tiles, which this program was built without");
+  fail(ExitCode::kInternal, "this program was built without attention on matrix tiles");
 }
 void tile_attention_gradients(std::span<const TileGradients>) {
-  fail(ExitCode::kInternal, "attention on matrix tiles, which this program was built without");
+  fail(ExitCode::kInternal, "this program was built without attention on matrix tiles");
 }
 
 }  // namespace sluice::ops::cpu

@@ -223,7 +223,7 @@ namespace sluice::ops::cpu {
 void tile_matmul(const TileTarget& out, const tiles::Operand& left, const tiles::Operand& right) {
   const bool rounds = out.result == TileResult::kRounded;
   SLUICE_ASSERT(left.depth == right.depth && left.depth > 0 && (!rounds || left.depth <= kMaxRoundedDepth),
-                "depths of {} and {}", left.depth, right.depth);
+                "the two sides of a product have depths {} and {}", left.depth, right.depth);
   const std::int64_t most_depth = rounds ? kMaxRoundedDepth : tiles::kAddedDepth;
   const std::int64_t depth_tiles = divide_up(std::min(left.depth, most_depth), tiles::kDepth);
   const std::int64_t most_lines = std::max(tiles::kLeftTiles / depth_tiles * tiles::kLines, tiles::kMinLines);
@@ -240,7 +240,7 @@ void tile_matmul(const TileTarget& out, const tiles::Operand& left, const tiles:
 namespace sluice::ops::cpu {
 
 void tile_matmul(const TileTarget&, const tiles::Operand&, const tiles::Operand&) {
-  fail(ExitCode::kInternal, "a product on matrix tiles, which this program was built without");
+  fail(ExitCode::kInternal, "this program was built without products on matrix tiles");
 }
 
 }  // namespace sluice::ops::cpu
