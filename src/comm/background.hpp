@@ -9,23 +9,24 @@
 
 namespace sluice {
 
-/// Operations that a rank has started and not finished; shared by the communicators that were split from one.
+/// Operations that a rank has started and not finished; shared by communicators that were split from one
+/// another.
 class Background {
  public:
-  /// An operation of several rounds: a later round begins when the operation is tested.
+  /// Adds an operation of several rounds: a later round begins when the operation is tested.
   void add(Pollable& operation) { operations_.push_back(&operation); }
   void remove(const Pollable& operation) { std::erase(operations_, &operation); }
-  /// An operation whose messages have all been posted.
+  /// Adds an operation whose messages have all been posted.
   void add_messages(Pollable& messages) { messages_.push_back(&messages); }
   void remove_messages(const Pollable& messages) { std::erase(messages_, &messages); }
 
-  /// Progresses the operations in flight while a caller waits for another one. Messages need no test here:
-  /// MPI progresses all of them whenever any is tested.
+  /// Makes progress with operations in flight while a caller waits for another one. Messages need no test
+  /// here: MPI progresses all of them whenever any is tested.
   void advance() {
     for (Pollable* operation : operations_) operation->test();
   }
-  /// Progresses the operations in flight while this rank computes. Calls MPI only if something is in flight:
-  /// a call that finds nothing to do may yield the core.
+  /// Makes progress with operations in flight while this rank computes. Calls MPI only if something is in
+  /// flight, since a call that finds nothing to do may yield the core.
   void advance_all() {
     advance();
     for (Pollable* messages : messages_)
@@ -36,7 +37,7 @@ class Background {
   std::vector<Pollable*> operations_, messages_;
 };
 
-/// wait_for(), with the background advanced at each poll.
+/// Waits as wait_for(), and advances the background at each poll.
 inline void wait_for(Pollable& awaited, Background& background, const WaitLimit& limit,
                      const Operation& operation) {
   class Both final : public Pollable {

@@ -20,7 +20,7 @@ namespace sluice {
 
 struct WaitLimit;
 
-/// An accelerator stream that orders a call; null on the CPU, and for the stream that is computed on.
+/// Handle of an accelerator stream that orders a call; null on the CPU, and for the compute stream.
 using StreamHandle = void*;
 
 /// A started operation. Its buffers must stay valid and untouched until wait() has returned. Move-only;
@@ -35,7 +35,7 @@ class Work {
     /// Returns once finished; throws when the deadline passes.
     virtual void wait() = 0;
     /// Makes later work on `stream` wait for this operation. Blocks the host only where there are no streams;
-    /// returns whether it has.
+    /// returns whether it did.
     virtual bool make_stream_wait(StreamHandle) {
       wait();
       return true;
@@ -56,7 +56,7 @@ class Work {
   void make_stream_wait(StreamHandle stream) {
     if (impl_ && impl_->make_stream_wait(stream)) impl_.reset();
   }
-  /// Makes later work on `stream` wait for what this rank contributes to itself.
+  /// Makes later work on `stream` wait for this rank's own contribution to the result.
   void make_stream_wait_for_own_part(StreamHandle stream) {
     if (impl_) impl_->make_stream_wait_for_own_part(stream);
   }
@@ -65,7 +65,7 @@ class Work {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Bytes that left or entered this rank through a communicator, since it was made.
+/// Bytes sent and received by this rank through a communicator since it was made.
 struct Traffic {
   std::int64_t sent_bytes = 0;
   std::int64_t received_bytes = 0;
@@ -88,27 +88,27 @@ class Communicator {
   /// The deadline that set_deadline() has set last.
   [[nodiscard]] virtual const WaitLimit& limit() const = 0;
 
-  /// Progresses the operations that this rank has started, here or on a communicator that this one was split
-  /// from or into. Never blocks. For ranks that compute for long between their waits.
+  /// Makes progress with operations that this rank has started, here or on a communicator that this one was
+  /// split from or into. Never blocks. For ranks that compute for long between their waits.
   virtual void advance() = 0;
 
   /// Collective over this communicator. Ranks of equal `color` form a new one, ordered by `key`, then by
   /// rank.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  /// Collective over this communicator. A communicator over the same ranks whose operations overlap with
-  /// those of this one; null where this one's overlap anyway.
+  /// Collective over this communicator. A communicator over the same ranks whose operations can overlap with
+  /// those of this one; null if this one's operations overlap anyway.
   [[nodiscard]] virtual std::unique_ptr<Communicator> duplicate_for_overlap() { return nullptr; }
 
-  /// Communicator for data in main memory over the same ranks, if this one's data lie elsewhere. It lives as
-  /// long as this.
+  /// Communicator over the same ranks for data in main memory, if this one's data lie elsewhere. Lives as
+  /// long as this one.
   [[nodiscard]] virtual Communicator& host() { return *this; }
 
   /// Collective over this communicator.
   virtual void barrier() = 0;
 
-  /// Point to point. Messages between two ranks with equal tags arrive in order. Any length; a send of at
-  /// least 2 GiB is cut.
+  /// Sends point to point. Messages between two ranks with equal tags arrive in order. Any length; a message
+  /// of at least 2 GiB is cut.
   [[nodiscard]] virtual Work send(const void* data, std::int64_t bytes, int to, int tag,
                                   StreamHandle stream = nullptr) = 0;
   [[nodiscard]] virtual Work receive(void* data, std::int64_t bytes, int from, int tag,
@@ -141,8 +141,8 @@ class Communicator {
   virtual void all_reduce_max(std::span<std::int64_t> values, StreamHandle stream = nullptr) = 0;
 
   /// Collective over this communicator. Rank r sends send_bytes[p] bytes to each rank p, taken from `in` in
-  /// rank order without gaps, and receives receive_bytes[p] from each p into `out` likewise; what it sends to
-  /// itself is there at once, likewise.
+  /// rank order without gaps, and receives receive_bytes[p] from each p into `out` likewise. The bytes for
+  /// the rank itself are copied at once (for a stream: Work::make_stream_wait_for_own_part()).
   [[nodiscard]] virtual Work all_to_all(const void* in, std::span<const std::int64_t> send_bytes, void* out,
                                         std::span<const std::int64_t> receive_bytes,
                                         StreamHandle stream = nullptr) = 0;

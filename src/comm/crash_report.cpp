@@ -23,7 +23,7 @@ struct Crash {
 };
 constexpr std::array<Crash, 5> kCrashes{
     {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"}, {SIGABRT, "SIGABRT"}}};
-constexpr unsigned kCrashSeconds = 5;  // a full pipe may never take the text
+constexpr unsigned kCrashSeconds = 5;  // seconds, since a full pipe may never take the text
 constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 
 std::atomic<int> own_rank{-1}, rank_count{0};
@@ -64,8 +64,8 @@ void on_crash(int number) {
   ::raise(number);  // the signal takes effect when this handler returns
 }
 
-/// Whether the handler may be replaced: the default, or that of UCX, which Open MPI may bring along and which
-/// prints a stack without a rank. Handlers of sanitizers stay.
+/// Whether a signal's handler may be replaced: the default handler, or UCX's, which Open MPI may bring along
+/// and which prints a stack without a rank. Handlers of sanitizers stay.
 bool is_replaceable(const struct sigaction& action) {
   if (action.sa_handler == SIG_DFL) return true;
   Dl_info owner{};
@@ -83,7 +83,7 @@ void install_crash_report() {
   alternative.ss_size = stack.size();
   sigaltstack(&alternative, nullptr);
   std::array<void*, 1> frame{};
-  backtrace(frame.data(), 1);  // loads now what a backtrace needs
+  backtrace(frame.data(), 1);  // loads libraries now that a backtrace would load in the handler
   for (const Crash& crash : kCrashes) {
     struct sigaction action {};
     if (sigaction(crash.number, nullptr, &action) != 0 || !is_replaceable(action)) continue;

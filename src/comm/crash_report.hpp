@@ -1,4 +1,4 @@
-// Report of a rank that crashes: SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT.
+// Report of a rank that crashes with SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT.
 #pragma once
 
 #include "comm/node_flags.hpp"
@@ -6,12 +6,12 @@
 namespace sluice {
 
 /// Makes a crash print one block to stderr, with the rank, its position and its stack, and then end the
-/// process as it would have without. Leaves signals with a handler of their own alone. Call it before MPI
-/// starts, which installs handlers, too.
+/// process as without a report. Leaves signals alone that have a handler of their own. Must be called before
+/// MPI starts, which installs handlers too.
 void install_crash_report();
 
-/// Who this rank is, and where the others of its machine learn of a crash: null, or flags that stay until the
-/// next call.
+/// Sets this process's rank, and the flags by which the other ranks of its machine learn of a crash: null, or
+/// flags that stay valid until the next call.
 void set_crash_rank(int rank, int size, NodeFlags* flags);
 
 }  // namespace sluice

@@ -16,19 +16,19 @@
 namespace sluice {
 namespace {
 
-/// Seconds by which one rank's failure may lag behind another's of the same cause.
+/// Largest delay in seconds between failures of two ranks with the same cause.
 constexpr double kDelaySeconds = 1;
 constexpr int kMaxDelays = 4;
-/// Seconds that rank 0 of another machine may take for its report and abort, which ends this rank without
-/// notice.
+/// Time in seconds that rank 0 on another machine may take for its report and abort, which ends this rank
+/// without notice.
 constexpr double kOtherMachineSeconds = 2;
-/// Seconds that writing down a failure may take, on a busy disk, before the job ends without it.
+/// Time in seconds that writing down a failure may take on a busy disk before the job ends without it.
 constexpr double kRecordSeconds = 8;
 constexpr auto kPause = std::chrono::milliseconds(5);
 
 using Name = std::array<char, 64>;
 
-/// A name that no other job on the machine has; empty if memory of that name cannot be made.
+/// A name that no other job on the machine has; empty if no shared memory of that name can be made.
 Name make_shared_memory() {
   Name name{};
   const auto ticks = std::chrono::system_clock::now().time_since_epoch().count();
@@ -42,7 +42,7 @@ Name make_shared_memory() {
   return {};
 }
 
-/// Null if it cannot be opened. New memory is zero, as flags are at first.
+/// Opens the flags; null if that fails. New memory is zero, as flags are at first.
 NodeFlags* open_flags(const Name& name) {
   const int descriptor = shm_open(name.data(), O_RDWR, 0);
   if (descriptor < 0) return nullptr;

@@ -1,4 +1,4 @@
-// One row of numbers from every rank.
+// Gathers one row of numbers from every rank.
 #pragma once
 
 #include "comm/communicator.hpp"

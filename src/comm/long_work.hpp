@@ -1,4 +1,4 @@
-// Work of rank 0 that may take longer than the others' deadline.
+// Work of rank 0 that may take longer than the other ranks' deadline.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-/// Collective over `comm`. Calls `step` on rank 0; `step` does not communicate but by `tell`, which it calls
-/// more often than the deadline, so that each wait of the others is for the next call. If it throws, every
-/// rank throws that error.
+/// Collective over `comm`. Calls `step` on rank 0. `step` communicates only through `tell`, which it must
+/// call more often than the deadline, since each wait of the other ranks is for the next call. If it throws,
+/// every rank throws the same error.
 void run_long_on_root(Communicator& comm, const std::function<void(const std::function<void()>& tell)>& step);
 
 }  // namespace sluice

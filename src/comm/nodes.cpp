@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-/// Differs between machines, and is the same in all containers of one.
+/// Name of this machine: the same in all containers on it, and different on other machines.
 std::string name_of_this_node() {
   std::string boot_id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
@@ -24,7 +24,7 @@ std::string name_of_this_node() {
   return host.data();
 }
 
-/// Element `rank` of a list with commas.
+/// Element number `rank` of a comma-separated list.
 std::string pretended_node(const std::string& nodes, const Communicator& comm) {
   std::istringstream in(nodes);
   std::vector<std::string> names;

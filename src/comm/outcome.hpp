@@ -1,5 +1,4 @@
-// How a step went on one rank, in the one form in which the other ranks, the user and the exit code hear of
-// it.
+// Outcome of a step on one rank, in the form in which other ranks, the user and the exit code learn of it.
 #pragma once
 
 #include "base/error.hpp"
@@ -10,10 +9,10 @@
 
 namespace sluice {
 
-/// Exit code and text of a failure, or none.
+/// Exit code and text of a failure, or success.
 struct Outcome {
-  ExitCode code = ExitCode::kDone;  ///< exit code; kDone: nothing failed
-  std::string text{};               ///< text of the failure as a user reads it
+  ExitCode code = ExitCode::kDone;  ///< exit code; kDone: no failure
+  std::string text{};               ///< text of the failure for the user
 
   [[nodiscard]] bool failed() const { return code != ExitCode::kDone; }
 
@@ -28,7 +27,7 @@ struct Outcome {
 /// Outcome of the exception being handled, whatever its type; call it inside a catch block.
 [[nodiscard]] Outcome current_failure();
 
-/// Runs `step`: what it threw, if anything.
+/// Runs `step` and catches what it throws.
 [[nodiscard]] Outcome outcome_of(const std::function<void()>& step);
 
 }  // namespace sluice

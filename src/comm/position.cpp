@@ -19,7 +19,8 @@ struct Operation {
 
 using Name = std::array<char, 48>;
 
-// Written by one thread; a reader may see the newest entry half replaced, which in a report does no harm.
+// Last operations, written by one thread; a reader may see the newest entry half replaced, which does no harm
+// in a report.
 std::array<Operation, kRemembered> operations;
 std::atomic<std::uint64_t> begun{0};
 std::array<Name, 2> sections{Name{"start"}, Name{}};

@@ -12,24 +12,25 @@ namespace sluice::position {
 
 /// Enters a section of the job ("load", "step"); counts as progress.
 void enter(std::string_view section);
-/// An operation begins; counts as progress. `name` is a literal. `sequence` as Operation's, or which of
-/// several.
+/// Marks the beginning of an operation; counts as progress. `name` is a literal. `sequence` numbers the
+/// operation, or says which of several it is.
 void begin(const char* name, std::int64_t sequence);
 
-/// Time since enter() or begin(), but for what forgive() took off.
+/// Seconds since the last enter() or begin(), less those passed to forgive().
 [[nodiscard]] double seconds_since_progress();
-/// Time in which this process did not run counts for nothing.
+/// Subtracts seconds during which this process did not run from the time without progress.
 void forgive(double seconds);
 
-/// "section step, after all_reduce #12"
+/// Position as a short text: "section step, after all_reduce #12".
 [[nodiscard]] std::string short_text();
-/// The last operations, newest first: "all_gather #41, stage #3, …", `most` of them.
+/// The last operations, newest first, at most `most` of them: "all_gather #41, stage #3, …".
 [[nodiscard]] std::string operations_text(std::size_t most);
 
-/// How many operations are remembered.
+/// Number of operations that are remembered.
 inline constexpr std::size_t kRemembered = 256;
 
-/// short_text() without allocating, for signal handlers: into `out`, ended by a zero; its length.
+/// Writes short_text() to `out` without allocating, for signal handlers; ends it by a zero, and returns its
+/// length.
 std::size_t write_short(char* out, std::size_t size) noexcept;
 
 }  // namespace sluice::position

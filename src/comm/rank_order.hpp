@@ -8,8 +8,9 @@
 
 namespace sluice {
 
-/// out[i] = combine(… combine(parts[0][i], parts[1][i]) …, parts.back()[i]) for i < count. `out` may be one
-/// of the parts. Works block by block in the first-level cache, in loops that vectorise.
+/// Combines parts in rank order: out[i] = combine(… combine(parts[0][i], parts[1][i]) …, parts.back()[i]) for
+/// i < count. `out` may be one of the parts. Works block by block in the first-level cache, in loops that
+/// vectorise.
 template <class T, class Combine>
 void combine_in_rank_order(std::span<const T* const> parts, T* out, std::int64_t count, Combine combine) {
   constexpr std::int64_t kBlock = 8192 / sizeof(T);

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-/// Index behind the run of consecutive numbers that starts at `begin`.
+/// End of the run of consecutive numbers that starts at index `begin`.
 std::size_t run_end(const std::vector<int>& ranks, std::size_t begin) {
   std::size_t end = begin + 1;
   while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
@@ -26,7 +26,7 @@ std::string ranks_text(std::vector<int> ranks) {
   std::string text = "ranks ";
   for (std::size_t begin = 0; begin < ranks.size();) {
     std::size_t end = run_end(ranks, begin);
-    // Two neighbours read better as a list.
+    // Two neighbours read better as a list than as a range.
     if (end - begin == 2) end = begin + 1;
     if (begin > 0) text += ", ";
     text += end - begin == 1 ? fmt::format("{}", ranks[begin])

@@ -1,4 +1,4 @@
-// Ranks in messages.
+// Texts that name ranks in messages.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// "rank 2", "ranks 1, 2", "ranks 0-5, 7": ascending, each once. "no rank" for none.
+/// Names ranks, ascending and each once: "rank 2", "ranks 1, 2", "ranks 0-5, 7"; "no rank" for none.
 [[nodiscard]] std::string ranks_text(std::vector<int> ranks);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Parts of a whole that rank 0 alone has: out to the ranks, and back.
+// Scatters from rank 0 and gathers to it.
 #pragma once
 
 #include "base/range.hpp"
@@ -14,8 +14,7 @@
 namespace sluice {
 
 /// Collective over `comm`. Rank r gets counts[r] elements of rank 0's `whole`, which lie in rank order
-/// without gaps; other ranks' `whole` is not looked at. `counts` is the same on every rank; zeros are
-/// allowed.
+/// without gaps; `whole` is ignored on other ranks. `counts` is the same on every rank; zeros are allowed.
 template <class T>
 [[nodiscard]] std::vector<T> scatter_from_root(Communicator& comm, const std::vector<T>& whole,
                                                const std::vector<std::int64_t>& counts) {
@@ -28,7 +27,7 @@ template <class T>
   return own;
 }
 
-/// Collective over `comm`. All ranks' elements in rank order on rank 0; nothing on the others.
+/// Collective over `comm`. Gathers all ranks' elements in rank order on rank 0; other ranks get nothing.
 template <class T>
 [[nodiscard]] std::vector<T> gather_to_root(Communicator& comm, std::span<const T> own) {
   static_assert(std::is_trivially_copyable_v<T>);

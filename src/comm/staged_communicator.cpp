@@ -11,10 +11,10 @@ namespace {
 
 constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
 
-/// An operation between stand-ins in main memory.
+/// An operation on copies in main memory of data on a device.
 class StagedWork final : public Work::Impl {
  public:
-  /// The data that goes in has been read; `out`, unless null, gets its bytes when the operation has ended.
+  /// Its input has been read already; `out`, unless null, gets the result when the operation has ended.
   StagedWork(Work work, std::unique_ptr<HostBytes> in, std::unique_ptr<HostDraft> out)
       : work_(std::move(work)), in_(std::move(in)), out_(std::move(out)) {}
   bool test() override {
@@ -85,7 +85,7 @@ Work StagedCommunicator::all_gather(const void* in, void* out, std::span<const s
   const std::int64_t begin = sum(bytes.first(own));
   auto sent = bytes_of(in, bytes[own]);
   auto received = draft_of(out, sum(bytes));
-  // Its own place stays its own place.
+  // The rank's own part stays in place if input and output are the same.
   const bool in_place = in == static_cast<std::byte*>(out) + begin;
   if (in_place && received->data() != out) copy_bytes(received->data() + begin, sent->data(), bytes[own]);
   copy_own(in, 0, out, begin, bytes[own]);

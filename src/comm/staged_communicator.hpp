@@ -1,4 +1,5 @@
-// A communicator for memory that the one below it cannot reach: a device's passes through main memory.
+// Communicator that passes data on a device through main memory, for communicators below it that cannot reach
+// the device.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -7,12 +8,12 @@
 
 namespace sluice {
 
-/// Takes addresses of a device's memory and of main memory alike, and gives the communicator below those of
-/// main memory alone. What lies on the device is copied before an operation begins, and results when it is
-/// waited for: each takes as much main memory meanwhile. All numbers are those of the communicator below.
+/// Accepts addresses in a device's memory and in main memory, and passes only main memory to the communicator
+/// below. Data on the device are copied before an operation begins, and results when it is waited for;
+/// meanwhile each takes as much main memory. Counts and deadlines are those of the communicator below.
 class StagedCommunicator final : public Communicator {
  public:
-  /// `below` must outlive this.
+  /// `below` must outlive this object.
   explicit StagedCommunicator(Communicator& below) : below_(below) {}
   explicit StagedCommunicator(std::unique_ptr<Communicator> below) : own_(std::move(below)), below_(*own_) {}
 

@@ -17,7 +17,8 @@
 namespace sluice {
 namespace {
 
-constexpr int kMostFrames = 64, kOwnFrames = 2;  // frames of the handler, and of the kernel below it
+// Most frames, and frames of the handler and of the kernel below it, which are left out.
+constexpr int kMostFrames = 64, kOwnFrames = 2;
 constexpr double kAnswerSeconds = 1;
 
 std::array<void*, kMostFrames> stack_frames;
@@ -27,7 +28,7 @@ int stack_signal() { return SIGRTMIN + 2; }
 
 void take_frames(int) { stack_depth = backtrace(stack_frames.data(), kMostFrames); }
 
-/// "sluice-train(_ZN6sluice5TrainEv+0x12) [0x55...]" with the name as it is in the code.
+/// A stack frame with the name as it is in the code: "sluice-train(_ZN6sluice5TrainEv+0x12) [0x55...]".
 std::string readable(const std::string& symbol) {
   const std::size_t open = symbol.find('('), plus = symbol.find('+', open);
   if (open == std::string::npos || plus == std::string::npos || plus == open + 1) return symbol;
@@ -41,7 +42,7 @@ std::string readable(const std::string& symbol) {
 }  // namespace
 
 ThreadStack::ThreadStack() : thread_(pthread_self()) {
-  backtrace(stack_frames.data(), 1);  // loads what it needs now, not in a signal handler
+  backtrace(stack_frames.data(), 1);  // loads libraries now that a signal handler must not load
   struct sigaction action {};
   action.sa_handler = take_frames;
   action.sa_flags = SA_RESTART;

@@ -1,4 +1,4 @@
-// The call stack of another thread of this process.
+// Call stack of another thread of this process.
 #pragma once
 
 #include <pthread.h>
@@ -8,14 +8,13 @@
 
 namespace sluice {
 
-/// Make one early, in the thread that will be asked about: a signal of its own (SIGRTMIN + 2) is taken for
-/// it.
+/// Must be made early, in the thread whose stack will be asked for; takes a signal for it (SIGRTMIN + 2).
 class ThreadStack {
  public:
   ThreadStack();
 
-  /// A line for each frame, innermost first; none if the thread does not answer within a second, as one that
-  /// is stopped or hangs in the kernel.
+  /// The stack, a line per frame, innermost first; empty if the thread does not answer within a second,
+  /// because it is stopped or hangs in the kernel.
   [[nodiscard]] std::vector<std::string> lines() const;
 
  private:

@@ -18,11 +18,12 @@ constexpr double kSpinSeconds = 5e-6;
 constexpr double kYieldSeconds = 50e-6;
 constexpr double kLostSeconds = 500e-6, kSleepsInsteadSeconds = 0.1;
 constexpr double kSleepShare = 0.05, kLongestSleep = 1e-3;
-// A sleep costs some 30 us of a core, whatever its length: 3 % of it at 1 ms.
+// Limits of the pauses in a long wait: a sleep costs some 30 us of a core, whatever its length, 3 % of the
+// core at 1 ms.
 constexpr double kLongWaitSleepShare = 0.01, kLongestLongWaitSleep = 5e-3;
 constexpr double kMovedSeconds = 30e-6, kMovedDivisor = 4;
 
-/// CPU time of this thread. Wall time would count a core that was given to others as work.
+/// CPU time of this thread, in seconds. Wall time would count a core that was given to others as work.
 Seconds cpu_time() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -34,8 +35,9 @@ Seconds sleep_after(double quiet) {
   return Seconds(std::min(quiet * kSleepShare, longest));
 }
 
-/// Lets others run. A yield to a process that only computes may cost a slice of the scheduler, milliseconds:
-/// after one that did, the shortest sleep takes its place for a while, as a thread that wakes up is let in.
+/// Lets other processes run. A yield to a process that only computes may cost a slice of the scheduler,
+/// milliseconds. After such a yield the shortest sleep is used for a while, since a thread that wakes up is
+/// let in.
 void yield_core() {
   thread_local SteadyClock::time_point sleeps_until{};
   const auto start = SteadyClock::now();
@@ -46,15 +48,15 @@ void yield_core() {
     sleeps_until = end + std::chrono::duration_cast<SteadyClock::duration>(Seconds(kSleepsInsteadSeconds));
 }
 
-/// The pauses between polls.
+/// Pauses between polls.
 class Backoff {
  public:
   void pause() {
     const auto now = SteadyClock::now();
     Seconds quiet = now - quiet_since_;
     if ((cpu_time() - resumed_).count() > kMovedSeconds) {
-      // It has moved data, and more may be ready: sleeping now would starve the transfer. Or the processor
-      // was slow for once, and all would be polled anew as if the wait had just begun: thus by steps.
+      // Shortens the pauses by steps: data have moved, and more may be ready, so that sleeping would starve
+      // the transfer; but if the processor was only slow for once, starting anew would poll too often.
       quiet /= kMovedDivisor;
       quiet_since_ = now - std::chrono::duration_cast<SteadyClock::duration>(quiet);
     } else if (quiet.count() > kYieldSeconds) {
@@ -70,10 +72,10 @@ class Backoff {
   SteadyClock::time_point quiet_since_ = SteadyClock::now();
 };
 
-/// Time in which this process ran.
+/// Time in which this process ran, in seconds.
 class ActiveTime {
  public:
-  /// Often.
+  /// Seconds so far; must be called often.
   double seconds() {
     const double now = watch_.seconds();
     if (now - last_ > kSuspendedSeconds) suspended_ += now - last_;

@@ -22,7 +22,7 @@ constexpr double kTickSeconds = 0.1, kLocateSeconds = 2;
 constexpr std::size_t kShownOperations = 16;
 
 /// Sections in which a rank counts as stuck if it neither waits nor begins an operation for the limit. In
-/// other sections one thing may take hours, such as tokenizing a text.
+/// other sections a single task, such as tokenizing a text, may take hours.
 constexpr std::array<std::string_view, 8> kWatched{"start", "load",   "step",    "evaluate",
                                                    "save",  "export", "restore", "rewind"};
 
@@ -33,7 +33,7 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void exit_on_alarm(int) { _exit(alarm_exit_status.load()); }
 
-/// Rank as the launcher's environment tells it, for calls that hang before MPI can tell.
+/// Rank according to the launcher's environment, for calls that hang before MPI knows it.
 std::string rank_from_environment() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     if (const char* value = std::getenv(name)) return fmt::format("rank {}", value);
@@ -127,8 +127,8 @@ void Watchdog::look_at_call() {
 }
 
 void Watchdog::look_at_section() {
-  // The wait of an operation has the same limit and knows more: it comes first, and may take its time to
-  // explain.
+  // Time in seconds by which the watchdog is later than the wait of an operation with the same limit, which
+  // knows more and may take its time to explain.
   constexpr double kLater = 0.5;
   const double later = kLater + (gives_up_ ? kLocateSeconds : 0);
   const double seconds = position::seconds_since_progress();
@@ -146,7 +146,7 @@ void Watchdog::locate() noexcept {
         position::operations_text(kShownOperations),
         stack.empty() ? "the thread did not answer in time" : stack);
     log::debug("last operations, newest first: {}", position::operations_text(position::kRemembered));
-  } catch (...) {  // the log takes memory, and this does not
+  } catch (...) {  // writing to the log allocates memory, but stderr does not
     constexpr std::string_view kText = "sluice: too little memory is left to tell where this rank is\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
   }
@@ -174,7 +174,7 @@ void Watchdog::explain_and_exit() noexcept {
         "{} on {} has not returned within {:.1f} s: another rank is missing or stuck; this rank gives up",
         call_, rank_text_, call_limit_);
   } catch (...) {
-    // Nobody is left to tell; the exit status still says it.
+    // Nobody is left to tell; the exit status still tells the failure.
     _exit(static_cast<int>(ExitCode::kInternal));
   }
   _exit(static_cast<int>(ExitCode::kInternal));
@@ -197,7 +197,7 @@ void Watchdog::end_stalled(double seconds) noexcept {
     else
       log::error("{}", outcome.text);
   } catch (...) {
-    // Nobody is left to tell; the exit status still says it.
+    // Nobody is left to tell; the exit status still tells the failure.
     _exit(static_cast<int>(ExitCode::kInternal));
   }
   _exit(static_cast<int>(ExitCode::kInternal));

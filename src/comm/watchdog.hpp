@@ -1,6 +1,6 @@
-// A thread that looks at the one that works: limits on calls that can only block, MPI's start, split, free
-// and finalize, and on computing without end; and says where this rank is when a limit passes here or
-// elsewhere on the machine.
+// Watchdog: a thread that watches the working thread. It limits calls that can only block (MPI's start,
+// split, free and finalize) and computation without end, and reports this rank's position when a limit passes
+// here or elsewhere on the machine.
 #pragma once
 
 #include "base/clock.hpp"
@@ -21,20 +21,20 @@
 
 namespace sluice {
 
-/// Ends the process with `code` after at most `seconds`, whatever its threads do. For the last words of a
-/// process: a write to a full pipe or a call into a broken library may never return.
+/// Ends the process with `code` after at most `seconds`, whatever its threads do, because a write to a full
+/// pipe or a call into a broken library may never return.
 void exit_within(unsigned seconds, ExitCode code) noexcept;
-/// Takes exit_within() back: the process goes on.
+/// Cancels exit_within(): the process continues.
 void cancel_exit() noexcept;
 
-/// One in a process, made by the thread that works. Ends the process with kInternal when a guarded call takes
-/// longer than its limit, or when the rank makes no progress (comm/position.hpp) for that long in a section
-/// in which it is never right to compute so long; long before, it says that a call waits. Time in which the
-/// process does not run, as while it is suspended, does not count. Make it early: its thread belongs to the
-/// memory a process has before it does anything.
+/// The watchdog of a process, made by the working thread. Ends the process with kInternal when a guarded call
+/// exceeds its limit, or when the rank makes no progress (comm/position.hpp) for that long in a section where
+/// computing so long is never right; long before, it logs that a call waits. Time in which the process does
+/// not run, as while suspended, does not count. Must be made early: its thread belongs to the memory of a
+/// process before it does anything.
 class Watchdog {
  public:
-  /// Speaks of a call first after `notice_seconds`, and again each time as much has passed.
+  /// `notice_seconds`: time after which a call is mentioned in the log, and between further mentions.
   explicit Watchdog(double notice_seconds = kNoticeSeconds);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -42,19 +42,20 @@ class Watchdog {
 
   /// Names this rank in the message.
   void set_rank(int rank);
-  /// Shares the flags by which the `ranks` of this machine ask each other for their positions; null: none.
+  /// Sets the flags by which the `ranks` ranks of this machine ask each other for their positions; null:
+  /// none.
   void share(NodeFlags* flags, int ranks);
-  /// The rank is in that section from here on. All but "setup" and "finish" limit the time without progress.
+  /// Sets the section of the job. All but "setup" and "finish" limit the time without progress.
   void set_section(std::string_view section, double limit_seconds);
-  /// Called on this thread, before the process ends, with what is known of a rank that computes for too long.
+  /// Sets the function that this thread calls before it ends the process for computing too long, with the
+  /// outcome to report.
   void on_stall(std::function<void(const Outcome&)> last_words);
 
-  /// Every rank of the machine says where it is: its section, its last operations, the stack of the thread
-  /// that works. Returns once they have, or after two seconds. The first time only; does nothing without a
-  /// watchdog.
+  /// Makes every rank of the machine report its section, its last operations and the stack of its working
+  /// thread. Returns once they have, or after two seconds. Works once; does nothing without a watchdog.
   static void locate_ranks() noexcept;
 
-  /// Watches from its making to its end. One at a time.
+  /// Watches a call for the lifetime of the object. One at a time.
   class Guard {
    public:
     Guard(Watchdog& watchdog, std::string call, double limit_seconds);
@@ -65,8 +66,8 @@ class Watchdog {
    private:
     Watchdog& watchdog_;
   };
-  /// Guards a call by the process's watchdog; nothing without one. For libraries that may block although they
-  /// say they do not.
+  /// Guards a call by the process's watchdog, if there is one. For libraries that may block although they
+  /// promise not to.
   [[nodiscard]] static std::optional<Guard> guard(std::string call, double limit_seconds);
 
  private:
@@ -82,7 +83,7 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  // The call that is guarded.
+  // Whether a call is guarded; the members below describe it.
   bool armed_ = false;
   std::string call_;
   double call_limit_ = 0;
@@ -90,13 +91,13 @@ class Watchdog {
   Stopwatch waited_;        ///< time since the guarded call began
   double suspended_ = 0;    ///< seconds of `waited_` in which the process was suspended
   double next_notice_ = 0;  ///< seconds of `waited_` at which the next notice is due
-  // The section.
+  // The section of the job, for the members below.
   std::string section_;
-  /// Whether the rank has waited for its limit, and asks where the others are.
+  /// Whether the rank has waited for its limit, and asks the others for their positions.
   std::atomic<bool> gives_up_ = false;
-  double section_limit_ = 0;  ///< seconds without progress in the section, at most; 0: no limit
+  double section_limit_ = 0;  ///< largest time without progress in the section, seconds; 0: no limit
   std::function<void(const Outcome&)> last_words_;
-  // All ranks.
+  // Flags of a rank that shares none.
   NodeFlags own_flags_;
   std::atomic<NodeFlags*> flags_{&own_flags_};
   std::atomic<int> ranks_{1};

@@ -143,7 +143,7 @@ std::string header_json(const std::vector<SafetensorsEntry>& entries,
   if (!metadata.empty()) items.push_back("\"__metadata__\":" + nlohmann::json(metadata).dump());
   std::unordered_set<std::string_view> names{"__metadata__"};
   for (const SafetensorsEntry& entry : entries) {
-    SLUICE_ASSERT(names.insert(entry.name).second, "the tensor name '{}' is used twice",
+    SLUICE_ASSERT(names.insert(entry.name).second, "the tensor name '{}' is taken already",
                   printable(entry.name));
     items.push_back(fmt::format(R"({}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
                                 json_text(entry.name), safetensors_name(entry.dtype),

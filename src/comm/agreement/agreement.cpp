@@ -13,10 +13,10 @@ namespace {
 constexpr std::size_t kFailureTextBytes = 4096;
 constexpr std::size_t kFailuresShown = 5;
 
-/// Summary of one rank that every rank gets in the first exchange.
+/// Summary of a rank's claim, which every rank gets in the first exchange.
 struct Summary {
   Outcome outcome;
-  std::string digests;  ///< hexadecimal digests of the rank's topics, in their order
+  std::string digests;  ///< hexadecimal digests of the rank's topics, one after the other
 };
 
 std::string to_bytes(const AgreementClaim& claim) {
@@ -34,7 +34,7 @@ Summary from_bytes(std::string_view bytes) {
   return {std::move(outcome), in.text()};
 }
 
-/// "rank 1 failed: …" for each different failure, that of the lowest rank first. Empty when none failed.
+/// Report of different failures, that of the lowest rank first: "rank 1 failed: …"; "" if no rank failed.
 std::string failures_report(const std::vector<Summary>& summaries) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<int>> ranks;
@@ -60,7 +60,7 @@ ExitCode first_failure(const std::vector<Summary>& summaries) {
   return ExitCode::kDone;
 }
 
-/// The ranks that have not failed, in ascending order.
+/// Ranks that have not failed, ascending.
 std::vector<int> sound_ranks(const std::vector<Summary>& summaries) {
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < summaries.size(); ++rank) {
@@ -78,12 +78,12 @@ bool all_equal(const std::vector<Summary>& summaries, const std::vector<int>& ra
   return true;
 }
 
-/// Collective over `comm`. The differing entries of all topics among `ranks`.
+/// Collective over `comm`. Report of the entries of all topics that differ among `ranks`.
 std::string differences_report(Communicator& comm, const AgreementClaim& claim,
                                const std::vector<int>& ranks) {
   std::string report = "the ranks disagree; nothing was allocated or sent";
   const std::int64_t count = std::ssize(claim.topics);
-  // A failed rank brings no topics but walks through the rounds of the others.
+  // A failed rank has no topics, but takes part in the rounds of the others.
   std::vector<std::int64_t> most{count};
   comm.all_reduce_max(most);
   for (std::int64_t i = 0; i < most[0]; ++i) {
@@ -98,7 +98,7 @@ std::string differences_report(Communicator& comm, const AgreementClaim& claim,
 }  // namespace
 
 Digest AgreementTopic::digest() const {
-  // Lengths keep "a" + "bc" apart from "ab" + "c".
+  // Lengths in the text keep "a" + "bc" apart from "ab" + "c".
   std::string text = fmt::format("{}:{};", name.size(), name);
   for (const Entry& entry : entries)
     text += fmt::format("{}:{}{}:{}", entry.key.size(), entry.key, entry.value.size(), entry.value);

@@ -1,4 +1,4 @@
-// Do all ranks mean the same model and job? Compared before anything is allocated or sent.
+// Agreement: comparison of the ranks' models and jobs before anything is allocated or sent.
 #pragma once
 
 #include "base/digest.hpp"
@@ -10,10 +10,10 @@
 
 namespace sluice {
 
-/// Something the ranks must agree on: lines "key -> value" whose order is part of the meaning (a manifest),
-/// or not (a config).
+/// A subject on which the ranks must agree: lines "key -> value" whose order matters (a manifest), or does
+/// not (a config).
 struct AgreementTopic {
-  std::string name;  ///< kind of the subject: "tensor", "job key"
+  std::string name;  ///< kind of the subject, for messages: "tensor", "job key"
   struct Entry {
     std::string key;
     std::string value;
@@ -24,20 +24,20 @@ struct AgreementTopic {
 
 /// Claim of one rank in the agreement: its topics, or the failure that kept it from making them.
 struct AgreementClaim {
-  std::vector<AgreementTopic> topics;  ///< same topics in the same order on every rank that has no failure
+  std::vector<AgreementTopic> topics;  ///< topics in the same order on every rank that has not failed
   Outcome outcome{};
 };
 
-/// Outcome on every rank alike. code is kDone when all agree; else the code of the lowest failing rank, or
-/// kInternal for a disagreement. report is the one block that rank 0 prints: the root cause and its rank, or
-/// for each topic the first differing entries, with the ranks that have which value.
+/// Result of the agreement, the same on every rank. `code` is kDone if all agree; else the code of the lowest
+/// failing rank, or kInternal if ranks disagree. `report` is the block that rank 0 prints: the cause and its
+/// rank, or for each topic the first differing entries, with the ranks that have which value.
 struct AgreementResult {
   ExitCode code = ExitCode::kDone;
   std::string report;
 };
 
-/// Collective over `comm`: one barrier and one exchange of digests; entries travel only when digests differ,
-/// and then only as many rounds of bounded size as are needed to name the first few differences.
+/// Collective over `comm`: one barrier and one exchange of digests. Entries travel only if digests differ,
+/// and then in only as many rounds of bounded size as are needed to name the first few differences.
 [[nodiscard]] AgreementResult agree(Communicator& comm, const AgreementClaim& claim);
 
 }  // namespace sluice

@@ -17,16 +17,16 @@ constexpr std::int64_t kEntriesPerRound = 4096;
 constexpr std::size_t kNamed = 5;
 constexpr std::size_t kValueBytes = 200;
 
-/// An entry as it travels in the search: who it is, what it says, and where it stands on its rank.
+/// An entry as it is exchanged in the search: digests of its key and value, and its place on its rank.
 struct Mark {
   std::uint64_t key;
   std::uint64_t value;
   std::int64_t position;
 };
 
-/// A key that not all ranks have with the same value. Ordered as messages name them.
+/// A key that does not have the same value on all ranks. Ordered as messages name them.
 struct Difference {
-  int rank;  ///< the lowest rank that has it
+  int rank;  ///< lowest rank that has the key
   std::int64_t position;
   std::uint64_t key;
   auto operator<=>(const Difference&) const = default;
@@ -34,7 +34,7 @@ struct Difference {
 
 std::uint64_t short_digest(std::string_view text) { return digest_of(text).low; }
 
-/// Collective over `comm`. Every rank's marks, in rank order.
+/// Collective over `comm`. The marks of every rank, in rank order.
 std::vector<std::vector<Mark>> all_gather_marks(Communicator& comm, const std::vector<Mark>& own) {
   const std::string_view bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(Mark));
   std::vector<std::vector<Mark>> all;
@@ -45,7 +45,7 @@ std::vector<std::vector<Mark>> all_gather_marks(Communicator& comm, const std::v
   return all;
 }
 
-/// Adds the keys of one round that are absent or different on some of `ranks`.
+/// Adds the keys of one round that are missing or different on some of `ranks`.
 void compare(const std::vector<std::vector<Mark>>& all, const std::vector<int>& ranks,
              std::vector<Difference>& differences) {
   struct Seen {
@@ -65,8 +65,8 @@ void compare(const std::vector<std::vector<Mark>>& all, const std::vector<int>& 
   }
 }
 
-/// Collective over `comm`. All differing keys, in order. Keys are dealt to rounds by their digest, so each
-/// round is complete for its keys and no rank ever holds more than a round.
+/// Collective over `comm`. All keys that differ, in order. Keys are assigned to rounds by their digest, so
+/// that each round is complete for its keys and no rank ever holds more than one round.
 std::vector<Difference> differing_keys(Communicator& comm, const AgreementTopic& topic,
                                        const std::vector<int>& ranks) {
   std::vector<std::int64_t> rounds{divide_up<std::int64_t>(std::ssize(topic.entries), kEntriesPerRound)};
@@ -86,7 +86,8 @@ std::vector<Difference> differing_keys(Communicator& comm, const AgreementTopic&
   return differences;
 }
 
-/// "[8, 64] on rank 0; [9, 64] on ranks 1, 2": who has which text, in the order of the lowest ranks.
+/// Text that says which ranks have which value, in the order of the lowest ranks: "[8, 64] on rank 0; [9, 64]
+/// on ranks 1, 2".
 std::string groups_text(const std::vector<std::string>& texts, const std::vector<int>& ranks) {
   std::vector<std::pair<std::string_view, std::vector<int>>> groups;
   for (const int rank : ranks) {
@@ -102,7 +103,7 @@ std::string groups_text(const std::vector<std::string>& texts, const std::vector
   return result;
 }
 
-/// Collective over `comm`. One line for a differing key.
+/// Collective over `comm`. Line about a key that differs.
 std::string describe(Communicator& comm, const AgreementTopic& topic, const std::vector<int>& ranks,
                      const Difference& difference) {
   const auto own = std::find_if(topic.entries.begin(), topic.entries.end(),
@@ -114,8 +115,7 @@ std::string describe(Communicator& comm, const AgreementTopic& topic, const std:
   return fmt::format("{}: {}", name, groups_text(values, ranks));
 }
 
-/// Collective over `comm`. With the same entries everywhere, the first place where their order differs, or
-/// nothing.
+/// Collective over `comm`. For equal sets of entries, the first place where their order differs, or nothing.
 std::optional<std::string> order_difference(Communicator& comm, const AgreementTopic& topic,
                                             const std::vector<int>& ranks) {
   std::vector<std::int64_t> count{std::ssize(topic.entries)};

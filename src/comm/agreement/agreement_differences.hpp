@@ -1,5 +1,5 @@
-// The second half of agree(): which entries of a topic differ, found by comparing digests, so that only the
-// few entries that are named ever travel as text.
+// Search for the entries of a topic that differ, by digests, so that only the few entries that are named are
+// exchanged as text.
 #pragma once
 
 #include "comm/agreement/agreement.hpp"
@@ -12,7 +12,7 @@ namespace sluice {
 
 /// Collective over `comm`, in rounds of bounded size. Lines such as "tensor a.weight: [8] float32 on rank 0;
 /// absent on ranks 1, 2" for the first entries that differ among `ranks` (those that have the topic), in the
-/// order of the lowest rank that has them; then "and N more". Empty if all agree. The same on every rank.
+/// order of the lowest rank that has them; then "and N more". Empty if all agree; the same on every rank.
 [[nodiscard]] std::vector<std::string> find_differences(Communicator& comm, const AgreementTopic& topic,
                                                         const std::vector<int>& ranks);
 

@@ -50,7 +50,7 @@ ClockOffset answer(Communicator& comm) {
 }  // namespace
 
 ClockOffset measure_clock_offset(Communicator& comm) {
-  comm.barrier();  // an exchange with a rank that is still on its way would be slow
+  comm.barrier();  // waits for ranks that are still on their way, which would make the exchange slow
   ClockOffset own;
   if (comm.rank() == 0)
     for (int rank = 1; rank < comm.size(); ++rank) static_cast<void>(ask(comm, rank));

@@ -1,4 +1,4 @@
-// How far the steady clocks of ranks are apart, which on different machines have begun at different times.
+// Offsets between the steady clocks of ranks, which on different machines started at different times.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -7,16 +7,17 @@
 
 namespace sluice {
 
-/// Offset of this rank's steady clock from rank 0's.
+/// Offset of this rank's steady clock from rank 0's, in nanoseconds.
 struct ClockOffset {
   std::int64_t nanoseconds = 0;  ///< this rank's steady clock minus rank 0's
-  /// The shortest question and answer between the two, in nanoseconds: the offset is known to half of it.
+  /// Shortest round trip of a message between the two ranks, in nanoseconds; the offset is exact to half of
+  /// it.
   std::int64_t round_trip_ns = 0;
 };
 
-/// Collective over `comm`, whose ranks wait for each other's turn: 32 messages there and back for each rank,
-/// some milliseconds where cores are free. Rank 0 asks each for its time; the answer with the shortest way
-/// counts, halfway between question and answer (Cristian, "Probabilistic clock synchronization", 1989).
+/// Collective over `comm`, whose ranks take turns: 32 round trips for each rank, some milliseconds on free
+/// cores. Rank 0 asks each rank for its time; the answer with the shortest round trip counts, and is dated
+/// halfway between question and answer (Cristian, "Probabilistic clock synchronization", 1989).
 [[nodiscard]] ClockOffset measure_clock_offset(Communicator& comm);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// MPI's return codes as errors.
+// Turns MPI's return codes into errors.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@ namespace sluice {
 /// of ours returns its errors (MPI_ERRORS_RETURN).
 void check_mpi(int code, std::string_view call);
 
-/// Error(kInternal) on another thread than that of the first MPI call: MPI is FUNNELED. Of a call that is
-/// about to be made; check_mpi() says so afterwards.
+/// Error(kInternal) if another thread than the one of the first MPI call is about to make a call: MPI is
+/// FUNNELED. check_mpi() finds the same afterwards.
 void require_mpi_thread(std::string_view call);
 
 /// check_mpi() for destructors: logs instead of throwing.

@@ -53,7 +53,7 @@ void check_host_memory(StreamHandle stream) {
                 "the MPI backend moves host memory, but was given an accelerator's stream");
 }
 
-/// Copies a rank's own part unless it is in place already.
+/// Copies a rank's own part, unless it is in place already.
 void copy_own(const std::byte* from, std::byte* to, std::int64_t bytes) {
   if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
@@ -171,7 +171,7 @@ Work MpiCommunicator::receive(void* data, std::int64_t bytes, int from, int tag,
 }
 
 void MpiCommunicator::barrier() {
-  // Everyone hears from everyone: one hop, and a rank that waits too long can name those that are missing.
+  // Every rank sends to every rank: one hop, so that a rank that waits too long can name the missing ranks.
   const Collective collective = begin(Kind::kBarrier);
   MpiRequests requests = requests_of(collective);
   for (int step = 1; step < size_; ++step) {
@@ -186,7 +186,7 @@ Work MpiCommunicator::broadcast(void* data, std::int64_t bytes, int root, Stream
   const Collective collective = begin(Kind::kBroadcast);
   MpiRequests requests = requests_of(collective);
   if (rank_ != root) receive_counted(requests, data, bytes, root, collective.tag);
-  // Straight to everyone, not along MPI's tree: the root can then name those that are missing.
+  // Sends straight to every rank, not along MPI's tree, so that the root can name the missing ranks.
   for (int step = 1; rank_ == root && step < size_; ++step)
     send_counted(requests, data, bytes, (rank_ + step) % size_, collective.tag);
   return work(std::move(requests), collective.operation);

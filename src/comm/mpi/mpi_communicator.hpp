@@ -20,20 +20,20 @@
 
 namespace sluice {
 
-/// Every operation is made of non-blocking messages that are polled under the deadline. Collectives carry
-/// their kind and number in their tags: ranks that call different ones wait, and say what they wait for,
-/// instead of mixing up their data.
+/// Communicator over MPI. Every operation consists of non-blocking messages that are polled under the
+/// deadline. Collectives carry their kind and number in their tags: ranks that call different ones wait, and
+/// say what they wait for, instead of mixing up their data.
 class MpiCommunicator final : public Communicator {
  public:
-  /// Default for the longest single message; MPI counts in int.
+  /// Default for the longest single message, in bytes; MPI counts in int.
   static constexpr std::int64_t kMessageLimitBytes = kGiB;
 
-  /// Collective over `parent`, whose ranks and order are taken over. `parent` is not kept.
-  /// Waits on it advance what `background` holds, and the other way round.
+  /// Collective over `parent`, whose ranks and order are used; `parent` is not kept. Waits on the
+  /// communicator advance the operations of `background`, and the other way round.
   MpiCommunicator(MPI_Comm parent, std::shared_ptr<Watchdog> watchdog, WaitLimit limit,
                   std::int64_t message_limit_bytes,
                   std::shared_ptr<Background> background = std::make_shared<Background>());
-  /// One that was split from `whole`, and whose deadline stays that of `whole` until it gets its own.
+  /// Communicator that was split from `whole`, with the deadline of `whole` until it gets its own.
   MpiCommunicator(MPI_Comm parent, const MpiCommunicator& whole);
   ~MpiCommunicator() override;
 
@@ -65,7 +65,7 @@ class MpiCommunicator final : public Communicator {
   /// Collective over `parent`.
   void duplicate(MPI_Comm parent);
 
-  /// The kinds of collectives; kKinds tags are used by each number.
+  /// Kinds of collectives; each number of a collective uses kKinds tags.
   enum class Kind : int {
     kBarrier,
     kBroadcast,
@@ -82,9 +82,9 @@ class MpiCommunicator final : public Communicator {
     Operation operation;
     int tag;
   };
-  /// Counts a collective and names it.
+  /// Counts a collective of this kind, and returns its name and tag.
   [[nodiscard]] Collective begin(Kind kind);
-  /// Counts a send or receive.
+  /// Counts a send or receive, and returns its name and number.
   [[nodiscard]] Operation begin_message(const char* name);
 
   [[nodiscard]] MpiRequests requests_of(const Collective& collective) const {
@@ -104,14 +104,14 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm messages_ = MPI_COMM_NULL;     ///< communicator of send and receive, whose tags are the caller's
   MPI_Comm collectives_ = MPI_COMM_NULL;  ///< communicator of collectives, whose tags are numbered
   std::shared_ptr<Watchdog> watchdog_;
-  /// Limit of waits, shared with the communicator this was split from until set_deadline()
+  /// Limit of waits, shared until set_deadline() with the communicator from which this one was split.
   std::shared_ptr<WaitLimit> limit_;
   bool is_part_ = false;
   std::int64_t message_limit_bytes_;
   std::shared_ptr<Background> background_;
   int rank_ = 0;
   int size_ = 1;
-  int numbered_tags_ = 1;  ///< collectives after which tags repeat
+  int numbered_tags_ = 1;  ///< number of collectives after which tags repeat
   std::int64_t collective_count_ = 0;
   std::int64_t message_count_ = 0;
   Traffic traffic_;

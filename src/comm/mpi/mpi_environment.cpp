@@ -26,27 +26,27 @@ namespace {
 
 constexpr unsigned kExitSeconds = 5;
 
-/// Whether mpirun, Slurm or another launcher has started this process: by PMIx or PMI.
+/// Whether mpirun, Slurm or another launcher has started this process, by PMIx or PMI.
 bool is_launched() { return std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr; }
 
-/// Our wishes to Open MPI where the user has none.
+/// Sets defaults of Open MPI that the user has not set.
 void set_library_defaults() {
   constexpr int kKeepUsers = 0;
-  // Or each test that finds nothing would yield, which may cost a slice of the scheduler beside a process
+  // With yielding, each test that finds nothing to do might cost a slice of the scheduler beside a process
   // that only computes. Waits have their own pauses (comm/wait.cpp), and MPI's blocking calls (start, split,
   // finalize) are short.
   setenv("OMPI_MCA_mpi_yield_when_idle", "0", kKeepUsers);
-  // A process started alone needs no daemon of its own.
+  // A process that was started alone needs no daemon of its own.
   setenv("OMPI_MCA_ess_singleton_isolated", "1", kKeepUsers);
-  // Nor a directory: all processes of a user that are started alone share one, which each that ends takes
-  // away, and one that starts meanwhile fails in MPI_Init.
+  // A process that was started alone needs no session directory: all such processes of a user share one,
+  // which each removes when it ends, so that one that starts meanwhile fails in MPI_Init.
   if (!is_launched()) setenv("OMPI_MCA_orte_create_session_dirs", "0", kKeepUsers);
 }
 
-/// Open MPI 4's own switch for its blocks of help, here for the one that MPI_Abort adds to a message that
-/// says it all. Open MPI 5 and other MPIs have none. It is turned in place, as nothing else does only that:
-/// `mpirun --quiet` is silent of too few slots as well, OMPI_MCA_orte_execute_quiet (by `mpirun -x` too, for
-/// the ranks alone) of an MPI_Init that fails, and MPI_T refuses to write a variable that is read-only.
+/// Turns off Open MPI 4's blocks of help, here for the one that MPI_Abort adds to a message that says it all.
+/// Open MPI 5 and other MPIs have no such switch. It is set in place, because no option does only that:
+/// `mpirun --quiet` also hides that slots are too few, OMPI_MCA_orte_execute_quiet (even by `mpirun -x`, for
+/// the ranks alone) also hides a failing MPI_Init, and MPI_T refuses to write a variable that is read-only.
 void keep_launcher_quiet() noexcept {
   if (void* const quiet = dlsym(RTLD_DEFAULT, "orte_execute_quiet")) *static_cast<bool*>(quiet) = true;
 }
@@ -67,7 +67,8 @@ void start_mpi() {
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-/// Collective over `node`. Cores that cannot be asked for count as all.
+/// Collective over `node`. Number of ranks that share cores with this one; ranks whose cores cannot be told
+/// count too.
 int count_sharing_ranks(MPI_Comm node, int local_size) {
   cpu_set_t own;
   if (sched_getaffinity(0, sizeof own, &own) != 0) std::memset(&own, 0xff, sizeof own);
@@ -159,7 +160,7 @@ void MpiEnvironment::finalize(double limit_seconds) {
 
 void MpiEnvironment::abort(ExitCode code) noexcept {
   exit_within(kExitSeconds, code);
-  // MPI_Abort writes to stderr; a reader that has left must not turn the status into SIGPIPE's.
+  // MPI_Abort writes to stderr; if its reader has left, SIGPIPE must not replace the exit status.
   std::signal(SIGPIPE, SIG_IGN);
   keep_launcher_quiet();
   if (mpi_is_running()) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));

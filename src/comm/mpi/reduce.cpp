@@ -1,5 +1,5 @@
-// The reductions of MpiCommunicator. MPI's own know no bfloat16 and may sum in any order; ours exchange and
-// sum in rank order.
+// Reductions of MpiCommunicator. MPI's own have no bfloat16 and may sum in any order; these exchange parts
+// and sum in rank order.
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "base/round.hpp"
@@ -17,8 +17,8 @@
 namespace sluice {
 namespace {
 
-/// Bytes of staging for the parts that arrive from each rank, so that the total does not grow with many
-/// ranks.
+/// Bytes of staging for the parts that arrive from each rank, so that the total does not grow with the number
+/// of ranks.
 std::int64_t staging_bytes_per_rank(int ranks) {
   constexpr std::int64_t kMin = 16 * kKiB, kMax = kMiB, kTogether = 16 * kMiB;
   return std::clamp(kTogether / ranks, kMin, kMax);
@@ -32,8 +32,8 @@ std::byte* MpiCommunicator::staging(std::int64_t bytes) {
   return staging_.data();
 }
 
-/// Pieces of all ranges in rounds. Two rounds are on their way at a time, in two halves of the staging: while
-/// one is summed the next one arrives.
+/// Reduce-scatter in rounds, each with a piece of all ranges. Two rounds are in flight at a time, in two
+/// halves of the staging memory: while one is summed, the next one arrives.
 class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable {
  public:
   ReduceScatter(MpiCommunicator& comm, const float* in, float* out, std::span<const std::int64_t> counts)
@@ -70,7 +70,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   }
 
  private:
-  /// Elements of this round's piece of one rank's range.
+  /// Elements of a round's piece of one rank's range.
   [[nodiscard]] std::int64_t piece_length(const Range& range, std::int64_t round) const {
     return std::clamp<std::int64_t>(range.count() - round * piece_, 0, piece_);
   }
@@ -129,7 +129,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   std::int64_t piece_, rounds_, slot_elements_;
   std::unique_ptr<float[]> slots_;
   std::array<std::optional<MpiRequests>, kFlights> flights_;
-  std::int64_t summed_ = 0;  ///< rounds that are summed
+  std::int64_t summed_ = 0;  ///< number of rounds that have been summed
 };
 
 Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-/// Calls start(offset, count) for each message that `bytes` are cut into; an empty message is one, too.
+/// Calls start(offset, count) for each message into which `bytes` are cut; an empty message counts as one.
 template <class Start>
 void for_each_message(std::int64_t bytes, std::int64_t limit_bytes, Start start) {
   std::int64_t offset = 0;

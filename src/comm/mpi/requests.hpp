@@ -1,7 +1,7 @@
-// The messages of one operation.
+// MPI messages of one operation.
 //
-// A message of another length than its receiver expects is an error on the receiver: two ranks have called
-// the operation with different lengths, and what arrived means nothing.
+// If a message has another length than its receiver expects, the receiver fails: two ranks have called the
+// operation with different lengths, and the data that arrived mean nothing.
 #pragma once
 
 #include "base/clock.hpp"
@@ -16,10 +16,10 @@
 
 namespace sluice {
 
-/// Started messages, finished when all are. Messages above the limit are cut; both sides must cut alike.
+/// Messages in flight, finished when all are. Messages above the limit are cut; both sides must cut alike.
 class MpiRequests final : public Pollable {
  public:
-  /// `operation` is for messages.
+  /// `operation` names the operation in error messages.
   MpiRequests(MPI_Comm comm, std::int64_t message_limit_bytes, const Operation& operation)
       : comm_(comm), message_limit_bytes_(message_limit_bytes), operation_(operation) {
     if (trace::is_on()) [[unlikely]]
@@ -48,9 +48,9 @@ class MpiRequests final : public Pollable {
   std::int64_t message_limit_bytes_;
   Operation operation_;
   std::vector<Request> requests_;
-  std::size_t finished_ = 0;         ///< requests before this one are done
+  std::size_t finished_ = 0;         ///< number of requests before which all are done
   std::int64_t bytes_ = 0;           ///< bytes of all messages, sent and received
-  SteadyClock::time_point begin_{};  ///< begin of the operation, if it is traced and not recorded yet
+  SteadyClock::time_point begin_{};  ///< begin of the operation, if it is traced and not yet recorded
 };
 
 }  // namespace sluice

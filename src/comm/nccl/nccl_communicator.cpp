@@ -24,7 +24,7 @@ using Bytes = std::span<const std::int64_t>;
 
 cudaStream_t to_cuda(StreamHandle stream) { return static_cast<cudaStream_t>(stream); }
 
-/// The current device by an identity that is unique among all machines.
+/// Identity of the current device, unique among all machines.
 std::string device_identity() {
   int device = 0;
   cudaDeviceProp properties{};
@@ -33,7 +33,7 @@ std::string device_identity() {
   return {properties.uuid.bytes, sizeof properties.uuid.bytes};
 }
 
-/// Collective over `bootstrap`. Throws alike on every rank.
+/// Collective over `bootstrap`. Refuses ranks that share a device; throws alike on every rank.
 void refuse_shared_devices(Communicator& bootstrap) {
   std::string identity;
   run_together(bootstrap, [&] { identity = device_identity(); });
@@ -49,7 +49,7 @@ void refuse_shared_devices(Communicator& bootstrap) {
   }
 }
 
-/// A point of a stream.
+/// A CUDA event: a point in a stream.
 class Event {
  public:
   explicit Event(cudaStream_t stream) {
@@ -80,8 +80,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Finished when the device has passed the point at which it was made; before `own` there was this rank's own
-/// part.
+/// Operation that is finished when the device has passed the point at which it was made; this rank's own part
+/// is there once it has passed `own`.
 class NcclWork final : public Work::Impl, public Pollable {
  public:
   NcclWork(std::shared_ptr<NcclHandle> handle, WaitLimit limit, const Operation& operation, Event own,
@@ -94,7 +94,8 @@ class NcclWork final : public Work::Impl, public Pollable {
 
   bool test() override {
     if (all_.is_passed()) return true;
-    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws errors that NCCL has found since
+    // Throws errors that NCCL has found since the last call.
+    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();
     return false;
   }
   void wait() override { handle_->wait(*this, limit_, operation_); }
@@ -112,14 +113,14 @@ class NcclWork final : public Work::Impl, public Pollable {
   Event own_, all_;
 };
 
-/// Deadlines are the bootstrap's.
+/// Communicator over NCCL; deadlines come from its bootstrap.
 class NcclCommunicator final : public Communicator {
  public:
   explicit NcclCommunicator(Communicator& bootstrap) : bootstrap_(bootstrap) {
     refuse_shared_devices(bootstrap_);
     handle_ = std::make_shared<NcclHandle>(bootstrap_, bootstrap_.limit());
   }
-  /// Keeps its bootstrap.
+  /// Owns its bootstrap.
   explicit NcclCommunicator(std::unique_ptr<Communicator> bootstrap) : NcclCommunicator(*bootstrap) {
     own_bootstrap_ = std::move(bootstrap);
   }
@@ -132,7 +133,8 @@ class NcclCommunicator final : public Communicator {
   }
   void advance() override {
     bootstrap_.advance();
-    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();  // throws errors that NCCL has found since
+    // Throws errors that NCCL has found since the last call.
+    [[maybe_unused]] const bool enqueued = handle_->is_enqueued();
   }
   void set_deadline(std::string_view section, double limit_seconds) override {
     bootstrap_.set_deadline(section, limit_seconds);
@@ -183,8 +185,8 @@ class NcclCommunicator final : public Communicator {
  private:
   static std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-  /// Runs `calls` as one NCCL group behind what the stream has been given, this rank's own part among it,
-  /// hands it to the device and marks its end on the stream.
+  /// Runs `calls` as one NCCL group behind earlier work of the stream, including this rank's own part; hands
+  /// it to the device, and marks its end on the stream.
   template <class Calls>
   Work group(const char* name, StreamHandle stream, Calls calls) {
     const Operation operation{name, ++count_, rank()};

@@ -32,7 +32,7 @@ namespace sluice {
 /// Whether the build has NCCL.
 [[nodiscard]] bool has_nccl();
 
-/// "NCCL 2.28.9", or that the build has none.
+/// Text about NCCL: "NCCL 2.28.9", or that the build has none.
 [[nodiscard]] std::string nccl_version_text();
 
 }  // namespace sluice

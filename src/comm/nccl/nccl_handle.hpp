@@ -25,18 +25,19 @@ class NcclHandle {
  public:
   /// Collective over `bootstrap`. Rank 0's identifier brings the ranks together.
   NcclHandle(Communicator& bootstrap, const WaitLimit& limit);
-  /// Waits until the device is done with it; aborts it instead while an exception unwinds.
+  /// Waits until the device has finished with the communicator; while an exception unwinds, aborts it
+  /// instead.
   ~NcclHandle();
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
 
   [[nodiscard]] ncclComm_t get() const { return comm_; }
-  /// Runs `calls` as one NCCL group and waits until it was handed to the device; on any failure aborts the
-  /// communicator and throws.
+  /// Runs `calls` as one NCCL group and waits until the group was handed to the device; on any failure aborts
+  /// the communicator and throws.
   void launch(const std::function<void()>& calls, const WaitLimit& limit, const Operation& operation);
-  /// Waits for `work`, likewise.
+  /// Waits for `work`; on any failure aborts the communicator and throws.
   void wait(Pollable& work, const WaitLimit& limit, const Operation& operation);
-  /// True once all calls so far have been handed to the device; throws what NCCL reports meanwhile.
+  /// Whether all calls so far have been handed to the device; throws errors that NCCL reports meanwhile.
   [[nodiscard]] bool is_enqueued() const;
 
  private:
