@@ -34,12 +34,12 @@ bool GradientReducer::takes_experts_in_turn(int unit) const {
   return store_.has_experts_in_turn() && store_.plan().has_experts(unit);
 }
 
-/// A tied embedding has gradients of the head first.
+/// A tied embedding gets gradients from the head first.
 bool GradientReducer::is_final(const Stage& stage, int unit) const {
   return &stage != &stages_.head || unit != tied_unit(stages_);
 }
 
-/// A place for a test to make a gradient wrong on one rank.
+/// Fault point at which a test makes a gradient of one rank wrong.
 void GradientReducer::spoil_if_tested(int unit, float* gradients) const {
   const auto bytes = static_cast<std::size_t>(held_elements(unit) * size_of(DType::kFloat32));
   if (!takes_experts_in_turn(unit))
@@ -72,7 +72,7 @@ std::int64_t GradientReducer::received_bytes(const Stage& stage) const {
 
 void GradientReducer::begin_step() {
   has_gradient_.assign(has_gradient_.size(), false);
-  room_.give_back(std::exchange(open_, {}));  // buffer of a step that was given up
+  room_.give_back(std::exchange(open_, {}));  // frees the buffer of a step that was given up
   rows_ = nullptr;
 }
 
@@ -126,7 +126,7 @@ void GradientReducer::finish() {
     reduction.work.make_stream_wait(kComputeStream);
     if (reduction.part != reduction.shard) ops::add(reduction.part, reduction.count, reduction.shard);
   }
-  // Those that are used now may take collectives of their own, so none of these may be under way.
+  // The consumers of finished gradients may use collectives, so no reduction may be in flight.
   for (const Reduction& reduction : std::exchange(reductions_, {}))
     if (reduction.is_final) consume(reduction.unit);
   room_.give_back(std::exchange(reduced_, {}));

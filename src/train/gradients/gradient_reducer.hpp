@@ -16,35 +16,37 @@
 
 namespace sluice {
 
-/// Consumer of a unit's final gradients of a step: this rank's shard of their sums, or with experts in turn
-/// one expert's, in float32.
+/// Function that consumes a unit's final gradients of a step: this rank's shard of their sums, or with
+/// experts in turn the sums of one expert, in float32.
 using GradientConsumer = std::function<void(const GradientPart& sums)>;
 
-/// Backward writes a stage's gradients to a float32 buffer that is allocated once; reduce() starts to sum
-/// them over the ranks into the store, overlapped with the backward of the next stage. Where experts
-/// are reduced too, a second stage would take too much memory, and reduce() completes at once. A unit may be
-/// reduced more than once in a step (a tied embedding): the sums are added.
+/// Reduces gradients stage by stage. Backward writes a stage's gradients to a float32 buffer that is
+/// allocated once; reduce() begins to sum them over the ranks into the store, overlapped with the backward of
+/// the next stage. If experts are reduced too, a second stage would take too much memory, and reduce()
+/// completes at once. A unit may be reduced more than once in a step (a tied embedding): its sums are added
+/// up.
 class GradientReducer {
  public:
   /// `mesh`, `stages`, `views` and `store` must outlive the reducer. Gradients of units that a rank owns
-  /// alone are written to the store directly. `consumer` is called by reduce() and finish(), in the same
-  /// order on all ranks, and for experts in turn while they are computed.
+  /// alone are written to the store directly. reduce() and finish() call `consumer`, in the same order on all
+  /// ranks, and for experts in turn while they are computed.
   GradientReducer(const RankMesh& mesh, const StagePlan& stages, ParameterViews& views, GradientStore& store,
                   GradientConsumer consumer);
 
-  /// Begins a step: the gradients in the store are outdated from here on, and what a step that was given up
-  /// has opened is let go.
+  /// Begins a step: gradients in the store become outdated, and buffers that an abandoned step has opened are
+  /// freed.
   void begin_step();
-  /// Points the gradient views of a stage's trained units at memory where the first gradient replaces what is
-  /// there.
+  /// Points the gradient views of a stage's trained units at memory in which the first gradient replaces old
+  /// numbers.
   void open(const Stage& stage);
-  /// open() for the embedding's stage, of which this rank has gradients for `rows` alone: returns zeros
-  /// [rows, hidden] in place of the view. `rows` must fit(), and stay until reduce().
+  /// open() for the embedding's stage if this rank has gradients for `rows` alone: returns zeros [rows,
+  /// hidden] in place of the view. `rows` must fit(), and stay valid until reduce().
   [[nodiscard]] at::Tensor open_rows(const Stage& stage, const RowExchange& rows);
-  /// Collective over the world. Begins to add what open() or open_rows() pointed at received, summed over the
-  /// ranks that hold the same, to the store; unbinds them. Ends what the last call began.
+  /// Collective over the world. Begins to add the gradients written since open() or open_rows(), summed over
+  /// the ranks that hold the same units, to the store; unbinds the views. Completes the reduction that the
+  /// last call began.
   void reduce(const Stage& stage);
-  /// Ends what reduce() began: the store holds the sums, or the consumer has had them.
+  /// Completes the reduction that reduce() began: the store holds the sums, or the consumer has had them.
   void finish();
 
  private:
@@ -54,7 +56,7 @@ class GradientReducer {
     int unit;
     float *part, *shard;
     std::int64_t count;
-    bool is_final;  ///< whether no other stage adds to it
+    bool is_final;  ///< whether no other stage adds to the unit's gradients
   };
 
   [[nodiscard]] bool is_trained(int unit) const { return store_.plan().is_trained(unit); }
@@ -64,7 +66,7 @@ class GradientReducer {
   void spoil_if_tested(int unit, float* gradients) const;
   void consume(int unit);
   void consume_expert(int unit, std::int64_t expert);
-  /// Clears the gaps between the tensors, where the buffer has other units' numbers.
+  /// Clears the gaps between tensors, where the buffer has numbers of other units.
   void clear_gaps(int unit, float* held) const;
   [[nodiscard]] std::int64_t held_elements(int unit) const;
   /// Buffer bytes of the units of a stage whose gradients are reduced.
@@ -80,11 +82,11 @@ class GradientReducer {
   bool overlaps_;
   DoubleEndedBuffer room_;
   SideStream stream_;
-  /// Gradients of the stage being computed, and of the one being reduced.
+  /// Gradients of the stage that is computed, and of the stage that is reduced.
   std::span<std::byte> open_, reduced_;
   std::vector<Reduction> reductions_;
-  std::vector<bool> has_gradient_;     ///< whether each unit was reduced before in this step
-  const RowExchange* rows_ = nullptr;  ///< row exchange, set between open_rows() and reduce()
+  std::vector<bool> has_gradient_;     ///< whether each unit was already reduced in this step
+  const RowExchange* rows_ = nullptr;  ///< exchange of rows, set between open_rows() and reduce(); else null
 };
 
 }  // namespace sluice

@@ -22,7 +22,7 @@ void update_from_kept(const GradientSinkParts& parts, double scale) {
   }
 }
 
-/// The reducer's sums are the gradients kept.
+/// Sink that keeps gradients in float32: the reducer's sums themselves.
 class KeepingSink final : public GradientSink {
  public:
   explicit KeepingSink(const GradientSinkParts& parts) : parts_(parts) {}
@@ -43,7 +43,7 @@ class KeepingSink final : public GradientSink {
   GradientSinkParts parts_;
 };
 
-/// Measures gradients as they come, before they are rounded or gone.
+/// Sink that measures gradients as they arrive, before they are rounded or freed.
 class MeasuringSink : public GradientSink {
  public:
   explicit MeasuringSink(const GradientSinkParts& parts) : parts_(parts) {}
@@ -70,7 +70,7 @@ class MeasuringSink : public GradientSink {
                                     sums.dtype, UnitOrder::kBackward);
     use_measured(sums, squares);
   }
-  /// `squares` are those of the part's matrices.
+  /// Uses gradients that were measured; `squares` are the sums of squares of the part's matrices.
   virtual void use_measured(const GradientPart& sums, std::span<const double> squares) = 0;
 
   GradientSinkParts parts_;
@@ -89,8 +89,8 @@ class RoundingSink final : public MeasuringSink {
   }
 };
 
-/// Updates each part at once, unless a gradient so far was not finite: of this rank, or of any before the
-/// last unit that ranks share.
+/// Sink that updates each part at once, unless an earlier gradient was not finite: on this rank, or on any
+/// rank before the last unit that ranks share.
 class ReleasingSink final : public MeasuringSink {
  public:
   using MeasuringSink::MeasuringSink;
@@ -113,7 +113,8 @@ class ReleasingSink final : public MeasuringSink {
 
   void use_measured(const GradientPart& sums, std::span<const double> squares) override {
     if (!updates_) return;
-    if (parts().store.plan().sharers(sums.unit) > 1) {  // which come in the same order on all ranks
+    // Units of several ranks come in the same order on all of them.
+    if (parts().store.plan().sharers(sums.unit) > 1) {
       std::array<std::int64_t, 1> found{non_finite().found() ? 1 : 0};
       parts().comm.all_reduce_max(found);
       gives_up_ = found[0] != 0;
@@ -124,7 +125,8 @@ class ReleasingSink final : public MeasuringSink {
   }
 
   bool updates_ = true;
-  bool gives_up_ = false;  ///< a rank has found a gradient that is not finite: no more updates in this step
+  /// Whether some rank found a gradient that is not finite, after which the step makes no more updates.
+  bool gives_up_ = false;
   double scale_ = 1;
   std::int64_t updated_parts_ = 0;
 };

@@ -1,5 +1,5 @@
-// What becomes of a step's gradients: kept in float32, kept rounded to bfloat16, or used for the update as
-// they come and let go.
+// Gradient sink: what happens to a step's gradients. They are kept in float32, kept rounded to bfloat16, or
+// used for the update as they arrive and then freed.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -15,9 +15,9 @@
 
 namespace sluice {
 
-/// What the gradients of a backward pass are for.
+/// What a backward pass computes gradients for.
 enum class GradientUse : std::uint8_t {
-  kNorm,   ///< their norm alone: released gradients cannot wait until it is known
+  kNorm,   ///< for their norm alone, because released gradients cannot wait for it
   kUpdate  ///< the update
 };
 
@@ -28,29 +28,29 @@ class GradientSink {
   GradientSink& operator=(const GradientSink&) = delete;
   virtual ~GradientSink() = default;
 
-  /// The backward passes that a step takes, in order; the last one is for the update.
+  /// The backward passes that a step needs, in order; the last one is for the update.
   [[nodiscard]] virtual std::span<const GradientUse> passes() const;
 
-  /// Begins a backward pass. `scale` is the factor of gradients that are used for the update as they come.
+  /// Begins a backward pass. `scale` is the factor of gradients that update weights as they arrive.
   void begin_pass(GradientUse use, double scale);
 
   /// Takes this rank's summed gradients of a unit, or of one expert, in float32. Collective over the ranks
   /// that share the unit, where gradients are released.
   void take(const GradientPart& sums);
 
-  /// Sum of squares of this rank's gradients of the pass.
+  /// Sum of squares of this rank's gradients in the pass.
   [[nodiscard]] virtual double squares() const = 0;
-  /// This rank's first gradient of the pass that is not finite, in the order of the backward pass.
+  /// This rank's first gradient in the pass that is not finite, in the order of the backward pass.
   [[nodiscard]] virtual NonFinite non_finite() const = 0;
-  /// Parts of units that this rank has updated in the pass.
+  /// Number of parts of units that this rank has updated in the pass.
   [[nodiscard]] virtual std::int64_t updated_parts() const { return 0; }
 
-  /// Updates the weights from the gradients kept, times `scale`; does nothing where they were released.
+  /// Updates the weights from kept gradients times `scale`; does nothing if gradients were released.
   /// Collective as Optimizer::update().
   virtual void update(double scale) = 0;
 
-  /// From now on `observer` sees all gradients of a step, in float32, before they are used: once each, part
-  /// by part of the units.
+  /// Sets `observer`, which sees all gradients of a step in float32 before they are used: once each, part by
+  /// part of the units.
   void observe(GradientConsumer observer) { observer_ = std::move(observer); }
 
  private:
@@ -61,17 +61,17 @@ class GradientSink {
   GradientUse use_ = GradientUse::kUpdate;
 };
 
-/// What a sink works with; all of it must outlive the sink.
+/// Objects with which a sink works; all must outlive the sink.
 struct GradientSinkParts {
   Communicator& comm;
   const ParameterManifest& manifest;
   GradientStore& store;
   Optimizer& optimizer;
   PhaseTimer& timer;
-  bool clips_globally = false;  ///< whether an update needs the norm of all gradients
+  bool clips_globally = false;  ///< whether an update needs the global norm of all gradients first
 };
 
-/// The sink for a mode, whose memory `parts.store` has.
+/// Makes the sink for a gradient mode; `parts.store` has its memory.
 [[nodiscard]] std::unique_ptr<GradientSink> make_gradient_sink(GradientMode mode,
                                                                const GradientSinkParts& parts);
 

@@ -1,4 +1,4 @@
-// Memory for a rank's summed gradients: for the whole step, or until each is used.
+// Memory for a rank's summed gradients, for the whole step or until each is used.
 #pragma once
 
 #include "plan/gradient_memory.hpp"
@@ -11,23 +11,24 @@ namespace sluice {
 
 class GradientStore {
  public:
-  /// `plan` must outlive the store. Allocates plan_gradients(), and nothing after that.
+  /// Allocates as plan_gradients() says, and nothing after that. `plan` must outlive the store.
   GradientStore(const ShardPlan& plan, const StagePlan& stages, int rank, GradientMode mode,
                 ExpertGradients experts);
 
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] int rank() const { return rank_; }
-  /// Whether there is memory for one expert's gradient at a time alone, as ExpertGradients::kInTurn says.
+  /// Whether experts use the memory for their gradients in turn, as in ExpertGradients::kInTurn.
   [[nodiscard]] bool has_experts_in_turn() const { return has_experts_in_turn_; }
 
-  /// Float32 sums of this rank's shard of a unit; with has_experts_in_turn() and a unit of experts, of one
-  /// expert. Unless all shards are float32 it is used again for the next stage, but for a tied embedding.
+  /// Float32 sums of this rank's shard of a unit; of one expert if the unit has experts and
+  /// has_experts_in_turn(). Unless all shards are float32, the next stage uses the memory again, except for a
+  /// tied embedding.
   [[nodiscard]] float* sums(int unit) const;
-  /// Rounds the sums of elements of a unit into the shards, which are bfloat16.
+  /// Rounds the sums of some elements of a unit to bfloat16, into the shards.
   void keep_rounded(const GradientPart& sums);
-  /// What is kept of a unit's shard until the update, unless it is released.
+  /// Gradients of a unit's shard that are kept until the update; not for released gradients.
   [[nodiscard]] GradientPart kept(int unit) const;
-  /// All of it. Error(kInternal) if shards are released.
+  /// Shards of all gradients. Error(kInternal) if gradients are released.
   [[nodiscard]] const ShardArena& shards() const;
 
  private:

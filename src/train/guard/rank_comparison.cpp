@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-/// Bit for bit: 17 digits bring every double back.
+/// A number in 17 digits, which represent every double exactly.
 std::string exact(double value) { return fmt::format("{:.17g}", value); }
 
 AgreementTopic topic_of(const CommonValues& values) {

@@ -1,4 +1,4 @@
-// Holds against each other what must be the same on all ranks.
+// Comparison of values that must be the same on all ranks.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -10,11 +10,11 @@
 
 namespace sluice {
 
-/// Values after a step that must be equal on all ranks. No weight is among them: each is owned by a single
-/// rank, which all others get it from.
+/// Values after a step that must be equal on all ranks. Weights are not among them: one rank owns each, and
+/// all others get it from that rank.
 struct CommonValues {
   std::int64_t step = 0;
-  std::int64_t updates = 0;  ///< the optimizer's counter, from which stochastic rounding draws
+  std::int64_t updates = 0;  ///< number of updates, from which stochastic rounding draws
   double learning_rate = 0;
   double loss = 0;
   double aux_loss = 0;
@@ -23,8 +23,8 @@ struct CommonValues {
   std::vector<std::int64_t> expert_tokens;
 };
 
-/// Collective over `comm`. Error(kInternal), on every rank alike, that names each value which is not bit for
-/// bit the same on all ranks, and which ranks have which.
+/// Collective over `comm`. Error(kInternal), on every rank alike, if values are not bit for bit the same on
+/// all ranks; it names each such value, and which ranks have which.
 void require_same_on_all_ranks(Communicator& comm, const CommonValues& values);
 
 }  // namespace sluice

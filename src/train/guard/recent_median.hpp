@@ -1,4 +1,4 @@
-// The median of the last few numbers.
+// Median of the last few numbers.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class RecentMedian {
   }
   [[nodiscard]] bool is_full() const { return values_.size() == window_; }
   [[nodiscard]] bool empty() const { return values_.empty(); }
-  /// The median; of an even number of values the larger middle one. Requires a value.
+  /// Median of the values; the larger middle one if their number is even. Requires a value.
   [[nodiscard]] double value() const {
     std::vector<double> sorted(values_.begin(), values_.end());
     const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);

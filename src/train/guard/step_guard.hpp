@@ -9,23 +9,25 @@
 
 namespace sluice {
 
-/// Knows the losses of the steps so far, which are the same on every rank, and so decides alike on every
-/// rank. A loss is a spike if it is above guard.spike_factor times the median of the last guard.spike_window
-/// losses of steps whose update was made; before so many there is none.
+/// Decides by the losses of the steps so far, which are the same on every rank, and so alike on every rank. A
+/// loss is a spike if it is above guard.spike_factor times the median of the last guard.spike_window losses
+/// whose update was made; until there are as many, no loss is a spike.
 class StepGuard {
  public:
   explicit StepGuard(const GuardSettings& settings);
 
-  /// The largest loss that is no spike; infinity while there is no median.
+  /// The largest loss that is not a spike; infinity while there is no median.
   [[nodiscard]] double spike_limit() const;
-  /// The largest loss whose update is made.
+  /// The largest loss with which an update is made.
   [[nodiscard]] double largest_loss() const;
 
-  /// A step whose update was made.
+  /// Counts a step whose update was made.
   void add_update(double loss);
-  /// One whose update was left out, with the reason. Error(kNumerics) if it is one too many in a row.
+  /// Counts a step whose update was skipped, for the given reason. Error(kNumerics) if too many in a row were
+  /// skipped.
   void add_left_out(std::int64_t step, const std::string& reason);
-  /// One whose batch had no target: it says nothing of the weights, and neither ends nor lengthens a row.
+  /// Counts a step whose batch had no target: it says nothing about the weights, and neither ends nor
+  /// lengthens a row of skipped updates.
   void add_without_target() { ++left_out_; }
 
   [[nodiscard]] std::int64_t left_out() const { return left_out_; }

@@ -1,16 +1,16 @@
-// How long a training step may take before it counts as stuck.
+// Time limit of a training step, after which it counts as stuck.
 #pragma once
 
 #include "train/guard/recent_median.hpp"
 
 namespace sluice {
 
-/// The least, or what the plan says that a slow disk takes, or ten times the median of this start's steps,
-/// whichever is most; of the first step, which also compiles kernels and takes its memory, five times the
-/// larger of the first two.
+/// Limit of a step: deadline.step_seconds, the time that a slow disk needs by the plan, or ten times the
+/// median of this start's steps, whichever is most. The first step, which also compiles kernels and allocates
+/// memory, has five times the larger of the first two.
 class StepLimit {
  public:
-  /// How many times the least limit the first step's is.
+  /// Factor of the first step's limit.
   static constexpr double kFirstTimes = 5;
 
   StepLimit(double least_seconds, double disk_seconds) : least_(std::max(least_seconds, disk_seconds)) {}
