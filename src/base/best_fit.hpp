@@ -1,4 +1,4 @@
-// Blocks in a range of addresses: each goes where the least is left over.
+// Best-fit allocation of blocks in a range of addresses: a block goes where the least room is left over.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class BestFit {
 
   /// Finds room for a block of `size` > 0: returns where it begins, or nothing if no gap holds it.
   [[nodiscard]] std::optional<std::int64_t> place(std::int64_t size);
-  /// Takes the block that begins there away. Error(kInternal) if there is none.
+  /// Releases the block that begins at `begin`. Error(kInternal) if there is none.
   void release(std::int64_t begin);
 
  private:
@@ -27,10 +27,10 @@ class BestFit {
   void add_gap(std::int64_t begin, std::int64_t size);
   std::pair<std::int64_t, std::int64_t> take_gap(Gap gap);
 
-  std::map<std::int64_t, std::int64_t> gaps_;  // sizes of the gaps by their begins
+  std::map<std::int64_t, std::int64_t> gaps_;  // size of each gap, by its begin
   // Sizes and begins of the gaps, smallest first.
   std::set<std::pair<std::int64_t, std::int64_t>> gaps_by_size_;
-  std::unordered_map<std::int64_t, std::int64_t> blocks_;  // sizes of the blocks by their begins
+  std::unordered_map<std::int64_t, std::int64_t> blocks_;  // size of each block, by its begin
 };
 
 }  // namespace sluice

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-/// The factor of a unit, written with or without its B: "MiB", "Mi", "MB", "M".
+/// Factor of a unit of bytes, written with or without its B: "MiB", "Mi", "MB", "M".
 std::optional<double> unit_factor(std::string_view unit) {
   constexpr std::array<std::pair<std::string_view, double>, 10> kPrefixes{{{"k", 1e3},
                                                                            {"K", 1e3},

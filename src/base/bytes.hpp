@@ -16,10 +16,10 @@ inline constexpr std::int64_t kGiB = 1024 * kMiB;
 /// a bare number is bytes. Nothing for anything else, negatives and values above 2^62 included.
 [[nodiscard]] std::optional<std::int64_t> parse_bytes(std::string_view text);
 
-/// "23.10 GB", "512 B": powers of 1000, the unit that disks, vendors and checkpoints use.
+/// Byte count as text in powers of 1000, "23.10 GB", "512 B": the unit of disks, vendors and checkpoints.
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);
 
-/// "61.4 MiB": powers of 1024, the unit of memory tables.
+/// Byte count as text in powers of 1024, "61.4 MiB": the unit of memory tables.
 [[nodiscard]] std::string format_mib(std::int64_t bytes);
 
 }  // namespace sluice

@@ -18,14 +18,14 @@ template <std::integral To, std::integral From>
   return static_cast<To>(value);
 }
 
-/// a * b, or nothing when it overflows.
+/// Product a * b, or nothing if it overflows.
 [[nodiscard]] inline std::optional<std::int64_t> multiply(std::int64_t a, std::int64_t b) {
   std::int64_t product;
   if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
   return product;
 }
 
-/// a + b, or nothing when it overflows.
+/// Sum a + b, or nothing if it overflows.
 [[nodiscard]] inline std::optional<std::int64_t> add(std::int64_t a, std::int64_t b) {
   std::int64_t sum;
   if (__builtin_add_overflow(a, b, &sum)) return std::nullopt;

@@ -38,7 +38,7 @@ class Deadline {
   SteadyClock::time_point end_;
 };
 
-/// "2026-11-21T15:04:05Z", for files and logs.
+/// The present time in UTC, "2026-11-21T15:04:05Z", for files and logs.
 [[nodiscard]] std::string utc_now();
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Conversion between element types by the instructions that x86 processors have for it, private to dtype.cpp,
-// and whether a processor has them, for others too.
+// Conversion between element types by instructions of x86 processors. Private to dtype.cpp, except for the
+// question whether a processor has them.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -17,14 +17,14 @@ namespace sluice::avx2 {
 
 inline constexpr std::int64_t kLanes = 8;
 
-/// Whether the processor has AVX2 and F16C, a name that not every compiler's __builtin_cpu_supports knows.
+/// Whether the processor has AVX2 and F16C; not every compiler's __builtin_cpu_supports knows the latter.
 inline bool is_available() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&
          (ecx & bit_F16C) != 0;
 }
 
-// Eight elements from and to memory of any alignment.
+// Functions that load and store eight elements at any alignment.
 
 struct Float32Lanes {
   static constexpr std::int64_t kBytes = kLanes * 4;
@@ -88,9 +88,9 @@ inline void convert_lanes_from(const std::byte* source, std::byte* target, DType
 
 namespace sluice {
 
-/// Converts elements of `source` as convert_elements() does, as many as fill whole vectors, and returns how
-/// many those are: 0 on a processor without AVX2 and F16C, and of float64. Requires is_convertible(from, to)
-/// and from != to.
+/// Converts elements of `source` as convert_elements() does, as many as fill whole vectors, and returns their
+/// number: 0 on a processor without AVX2 and F16C, and for float64. Requires is_convertible(from, to) and
+/// from != to.
 #if defined(__x86_64__)
 inline std::int64_t convert_with_avx2(const std::byte* source, DType from, void* target, DType to,
                                       std::int64_t count) {

@@ -16,13 +16,13 @@ struct Digest {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
   auto operator<=>(const Digest&) const = default;
-  /// 32 hexadecimal digits.
+  /// The digest as 32 hexadecimal digits.
   [[nodiscard]] std::string hex() const;
-  /// Sum modulo 2^128: digests of parts that add up in any order.
+  /// Adds a digest modulo 2^128: digests of parts add up in any order.
   Digest& operator+=(const Digest& other);
 };
 
-/// The digest whose hex() this is; nothing for another text.
+/// The digest whose hex() is `text`; nothing for any other text.
 [[nodiscard]] std::optional<Digest> digest_from_hex(std::string_view text);
 
 /// XXH3-128 of the bytes of `text`.

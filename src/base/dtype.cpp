@@ -46,8 +46,8 @@ T load(const std::byte* source, std::int64_t index) {
   return value;
 }
 
-// The element types of convert_elements(). Their functions have no branches, so that compilers vectorise
-// loops over them, and give what the conversion instructions of x86 give, NaN included.
+// Element types of convert_elements(). Their functions have no branches, so that compilers vectorise loops
+// over them, and give the same results as the conversion instructions of x86, for NaN too.
 
 /// `a` if `condition`, else `b`, by a mask: compilers make a branch of a conditional expression if one of its
 /// operands is float arithmetic.
@@ -91,7 +91,8 @@ struct Float16 {
     const std::uint32_t sign = (bits >> 16) & 0x8000u;
     const std::uint32_t magnitude = bits & 0x7fffffffu;
     const auto order = static_cast<std::int32_t>(magnitude);
-    // Neighbours between 0.5 and 1 are 2^-24 apart, as float16's subnormals are: the sum is rounded to one.
+    // Floats between 0.5 and 1 are 2^-24 apart, like float16's subnormals, so the sum is rounded to one of
+    // these.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     const std::uint32_t subnormal =
         std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5f);
@@ -104,7 +105,7 @@ struct Float16 {
   }
 };
 
-/// Rounded to float32 first, as torch does.
+/// Conversion of float64, rounded to float32 first, as in torch.
 struct Float64 {
   using Element = double;
   static float widen(double value) { return static_cast<float>(value); }
@@ -132,7 +133,7 @@ void convert_from(const std::byte* source, void* target, DType to, std::int64_t 
   }
 }
 
-/// Elements whose bits under `mask` are all ones.
+/// Number of elements whose bits under `mask` are all ones.
 template <class T>
 std::int64_t count_all_ones(const void* source, std::int64_t count, T mask) {
   std::int64_t found = 0;
@@ -167,7 +168,7 @@ std::optional<DType> dtype_from_safetensors(std::string_view name) {
 bool is_convertible(DType from, DType to) { return is_convertible(from) && is_convertible(to); }
 
 std::int64_t count_non_finite(const void* source, DType dtype, std::int64_t count) {
-  switch (dtype) {  // an exponent of ones; E4M3 has no infinity and one NaN, all ones
+  switch (dtype) {  // tests for an exponent of ones; E4M3 has no infinity and one NaN, all ones
     case DType::kFloat64:
       return count_all_ones<std::uint64_t>(source, count, 0x7ff0000000000000u);
     case DType::kFloat32:

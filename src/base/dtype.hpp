@@ -31,15 +31,16 @@ enum class DType : std::uint8_t {
 /// Bytes of one element.
 [[nodiscard]] std::int64_t size_of(DType dtype);
 
-/// "float32", "bfloat16", …: the names of job files and manifests.
+/// Name of an element type in job files and manifests: "float32", "bfloat16", …
 [[nodiscard]] std::string_view name_of(DType dtype);
 [[nodiscard]] std::optional<DType> dtype_from_name(std::string_view name);
 
-/// "F32", "BF16", …: the names of safetensors headers.
+/// Name of an element type in safetensors headers: "F32", "BF16", …
 [[nodiscard]] std::string_view safetensors_name(DType dtype);
 [[nodiscard]] std::optional<DType> dtype_from_safetensors(std::string_view name);
 
-/// Whether convert_elements() can go from one to the other: both in {float32, bfloat16, float16, float64}.
+/// Whether convert_elements() can convert between two types: both must be float32, bfloat16, float16 or
+/// float64.
 [[nodiscard]] bool is_convertible(DType from, DType to);
 
 /// Converts `count` elements, rounding to nearest even; NaN stays NaN. `source` may have any alignment,
@@ -49,7 +50,7 @@ void convert_elements(const void* source, DType from, void* target, DType to, st
 /// How many of `count` elements are infinite or NaN; 0 for integers. `source` may have any alignment.
 [[nodiscard]] std::int64_t count_non_finite(const void* source, DType dtype, std::int64_t count);
 
-/// float32 to bfloat16 and back, element by element: round to nearest even, as LibTorch does.
+/// Bits of a float32 rounded to bfloat16, to nearest even as in LibTorch; and the float32 of such bits.
 [[nodiscard]] std::uint16_t bfloat16_bits(float value);
 [[nodiscard]] float bfloat16_value(std::uint16_t bits);
 

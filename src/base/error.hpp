@@ -13,18 +13,18 @@ namespace sluice {
 /// Exit statuses of the contract (sysexits where one fits).
 enum class ExitCode : int {
   kDone = 0,
-  kUsage = 64,      ///< the command line
-  kBadData = 65,    ///< a model directory or data file
+  kUsage = 64,      ///< fault of the command line
+  kBadData = 65,    ///< fault of a model directory or data file
   kInternal = 70,   ///< a broken invariant, or ranks that disagree
-  kTooLittle = 71,  ///< the machine has too little for the job: memory
-  kIo = 74,         ///< the system refused a read or a write
+  kTooLittle = 71,  ///< too little memory or other resources on the machine
+  kIo = 74,         ///< failed read or write
   kResumable = 75,  ///< state was saved; run again to go on
-  kNumerics = 76,   ///< NaN or infinity in loss or gradients
-  kBadConfig = 78,  ///< the job file
+  kNumerics = 76,   ///< NaN or infinity in loss, gradients or weights
+  kBadConfig = 78,  ///< fault of the job file
 };
 
-/// Thrown for every failure. The text names what was looked at (file, key, tensor, rank), what was found,
-/// what was expected, and where it helps a likely cause.
+/// Error that is thrown for every failure. The text names the object (file, key, tensor, rank), what was
+/// found, what was expected, and if it helps a likely cause.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
@@ -34,7 +34,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Throws Error(code, formatted text).
+/// Throws an Error with this exit code and the formatted text.
 template <class... Args>
 [[noreturn]] void fail(ExitCode code, fmt::format_string<Args...> text, Args&&... args) {
   throw Error(code, fmt::format(text, std::forward<Args>(args)...));
@@ -50,8 +50,8 @@ std::string errno_text(int error_number);
 
 }  // namespace sluice
 
-/// A broken invariant of our own, never a reaction to input: throws Error(kInternal). Always compiled in; the
-/// message is formatted only on failure.
+/// Checks an invariant of our own code, never input: throws Error(kInternal) if it is broken. Always compiled
+/// in; the message is formatted only on failure.
 #define SLUICE_ASSERT(condition, ...) \
   (static_cast<bool>(condition)       \
        ? void(0)                      \

@@ -37,7 +37,7 @@ GrowthWatch::GrowthWatch(const MemorySample& baseline)
       }) {}
 
 std::int64_t GrowthWatch::peak_bytes() {
-  constexpr int kFirst = 2;  // steps in which libraries map what they share
+  constexpr int kFirst = 2;  // number of first steps, in which libraries map shared memory
   constexpr double kInterval = 10;
   const std::scoped_lock lock(mutex_);
   if (shared_samples_ < kFirst || since_shared_.seconds() > kInterval) {

@@ -1,4 +1,4 @@
-// How much this process's memory grew at most.
+// Largest growth of this process's memory over a baseline.
 #pragma once
 
 #include "base/clock.hpp"
@@ -11,11 +11,11 @@
 
 namespace sluice {
 
-/// Looks at this process's memory now and then and keeps the highest growth over a baseline.
+/// Samples this process's memory now and then, and keeps the highest growth over a baseline, in bytes.
 class GrowthSampler {
  public:
   explicit GrowthSampler(const MemorySample& baseline) : baseline_(baseline) { sample(); }
-  /// Cheap: looks every 20 ms, and takes shared memory to be what it was at the last sample().
+  /// Samples at most every 20 ms, and so is cheap; assumes that shared memory is as at the last sample().
   void tick();
   void look();  ///< samples all but shared memory, at once
   void sample();
@@ -31,13 +31,12 @@ class GrowthSampler {
   std::int64_t peak_pool_ = 0;
 };
 
-/// Samples growth on a thread of its own, from construction to destruction, for work that cannot sample in
-/// between.
+/// Samples growth on a thread of its own for the lifetime of the object, for work that cannot sample itself.
 class GrowthWatch {
  public:
   explicit GrowthWatch(const MemorySample& baseline);
-  /// The highest growth so far. Looks at shared memory, too, if that is ten seconds ago: the kernel walks all
-  /// page tables for it.
+  /// The highest growth so far, in bytes. Samples shared memory too if the last such sample is ten seconds
+  /// old, because the kernel walks all page tables for it.
   [[nodiscard]] std::int64_t peak_bytes();
 
  private:
@@ -46,7 +45,7 @@ class GrowthWatch {
   Stopwatch since_shared_;
   int shared_samples_ = 0;
   std::condition_variable_any wake_;
-  std::jthread thread_;  ///< sampling thread; the last member, since it uses the rest
+  std::jthread thread_;  ///< sampling thread; declared last because it uses the other members
 };
 
 }  // namespace sluice

@@ -52,12 +52,12 @@ spdlog::sinks::dist_sink_mt& files() {
   return *instance;
 }
 
-/// stderr first, then all files.
+/// Sinks of all log lines: stderr first, then the files.
 spdlog::sinks::dist_sink_mt& sinks() {
   static const std::shared_ptr<spdlog::sinks::dist_sink_mt> instance = [] {
     auto errors = std::make_shared<spdlog::sinks::stderr_sink_mt>();
     errors->set_level(level_from_environment());
-    // Shared, as both live as long as the program does.
+    // Sinks live as long as the program, so the pointer owns nothing.
     const std::shared_ptr<spdlog::sinks::sink> all_files(std::shared_ptr<void>(), &files());
     return std::make_shared<spdlog::sinks::dist_sink_mt>(
         std::vector<spdlog::sink_ptr>{std::move(errors), all_files});
@@ -65,7 +65,7 @@ spdlog::sinks::dist_sink_mt& sinks() {
   return *instance;
 }
 
-/// A full disk must not end a job that only tells what it does. Once, to whoever sees stderr.
+/// Tells once, on stderr, that log lines are lost: a full disk must not end a job that only logs.
 void tell_of_loss(const std::string& cause) {
   static std::atomic<bool> has_told = false;
   if (has_told.exchange(true)) return;
@@ -76,7 +76,7 @@ void tell_of_loss(const std::string& cause) {
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
-    // The logger shares the sinks, which live as long as the program does.
+    // Sinks live as long as the program, so the logger's pointer owns nothing.
     const std::shared_ptr<spdlog::sinks::sink> shared(std::shared_ptr<void>(), &sinks());
     auto made = std::make_shared<spdlog::logger>("sluice", shared);
     made->set_level(spdlog::level::debug);

@@ -11,23 +11,23 @@ namespace sluice::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError };
 
-/// Sets what later lines begin with ("[0/3] "). Before the first call there is no prefix.
+/// Sets the prefix of later lines ("[0/3] "). Before the first call there is no prefix.
 void set_rank(int rank, int size);
 
-/// The lowest level that is written to stderr; kInfo at first, or the one named by SLUICE_LOG (debug, info,
-/// warning, error).
+/// Sets the lowest level that is written to stderr; kInfo at first, or the level named by SLUICE_LOG (debug,
+/// info, warning, error).
 void set_level(Level level);
 
-/// Also appends every line, of whatever level, to this file, which is created. Error(kIo) if it cannot be.
+/// Creates a file to which every line of any level is also written. Error(kIo) if that fails.
 void add_file(const std::string& path);
 
-/// Ends every file that add_file() began: later lines go to stderr alone.
+/// Closes every file of add_file(): later lines go to stderr alone.
 void close_files();
 
 /// Writes one line. Safe from any thread.
 void write(Level level, std::string_view text);
 
-/// Writes what the terminal was told already to the files alone, line by line. Safe from any thread.
+/// Writes a text that the terminal has shown already to the files alone, line by line. Safe from any thread.
 void record(Level level, std::string_view text);
 
 template <class... Args>

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 using Field = std::pair<std::string_view, std::int64_t*>;
 
-/// Fills fields from lines "Name:   123 kB", turning them into bytes.
+/// Reads fields from lines "Name:   123 kB", converted to bytes.
 void read_fields(const char* path, std::initializer_list<Field> fields) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -41,7 +41,7 @@ void read_fields(const char* path, std::initializer_list<Field> fields) {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// The number in a cgroup's file; nothing like a number ("max", no file) means no limit.
+/// Number in a cgroup's file; `otherwise`, for no limit, if the file has none ("max") or is missing.
 std::int64_t cgroup_number(const fs::path& file, std::int64_t otherwise) {
   std::ifstream in(file);
   std::int64_t number = 0;
@@ -57,8 +57,7 @@ std::int64_t cgroup_cache_bytes(const fs::path& group) {
   return bytes;
 }
 
-/// Bytes that one cgroup's limit leaves. Version 1 has other names, and for no limit a number that no machine
-/// reaches.
+/// Bytes that one cgroup's limit leaves. Version 1 has other file names, and a huge number for no limit.
 std::int64_t left_in_cgroup(const fs::path& group, MemoryPool pool) {
   constexpr std::int64_t kVersion1NoLimit = std::int64_t{1} << 62;
   const std::int64_t limit =

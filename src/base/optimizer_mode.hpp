@@ -1,4 +1,4 @@
-// How an optimizer keeps its numbers: the choices that a job names, that plans count and that loops read.
+// Formats of an optimizer's numbers: the choices that a job names, that plans count and that loops read.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ enum class ClipRule : std::uint8_t {
   kUnit,
 };
 
-/// Formats of what an optimizer keeps, as a job names them.
+/// Formats of all that an optimizer keeps, as a job names them.
 struct OptimizerMode {
   OptimizerKind kind = OptimizerKind::kAdamW;
   StateFormat state = StateFormat::kFloat32;
@@ -49,7 +49,7 @@ struct OptimizerMode {
   bool operator==(const OptimizerMode&) const = default;
 };
 
-/// Spellings in job files of the values of an enumeration of this file, in their order.
+/// Spellings in job files of an enumeration of this file, in the order of its values.
 template <class Enum>
 inline constexpr std::array<std::string_view, 0> kSpellings{};
 template <>

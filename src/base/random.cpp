@@ -21,8 +21,7 @@ std::pair<float, float> normal_pair(std::uint64_t bits) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// Elements for which a thread of its own is worth starting: about a quarter of a millisecond of normal
-/// numbers.
+/// Least elements for another thread: about a quarter of a millisecond of normal numbers.
 constexpr std::int64_t kElementsOfThread = 16 * std::int64_t{1024};
 
 /// Calls draw(begin, end) for parts of [0, count), on as many threads as there are cores and elements for
@@ -36,14 +35,14 @@ void draw_in_parts(std::int64_t count, const Draw& draw) {
     const std::int64_t begin = count * part / parts, end = count * (part + 1) / parts;
     try {
       threads.emplace_back(draw, begin, end);
-    } catch (const std::system_error&) {  // no more threads are allowed
+    } catch (const std::system_error&) {  // the system allows no more threads
       draw(begin, end);
     }
   }
   draw(0, count / parts);
 }
 
-/// Normal numbers [begin, end) of the stream of a key.
+/// Normal numbers [begin, end) of the stream of `key`.
 void draw_normal(std::uint64_t key, std::int64_t begin, std::int64_t end, float standard_deviation,
                  float* out) {
   for (std::int64_t i = begin; i < end;) {

@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-// The arithmetic, for loops and for kernels of a device.
+// Arithmetic of the streams, for loops and for kernels of a device.
 
-/// SplitMix64's output function: 64 well mixed bits of 64.
+/// Output function of SplitMix64: mixes the 64 bits of `z`.
 constexpr std::uint64_t mixed_bits(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
@@ -26,7 +26,7 @@ constexpr float open_unit_number(std::uint64_t bits) {
   return (static_cast<float>(bits >> 40) + 0.5F) * 0x1p-24F;
 }
 
-/// Names an independent stream; made from a seed and, say, a tensor's name.
+/// An independent stream of random numbers, named by a seed and, for example, a tensor's name.
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, std::string_view name);
@@ -39,7 +39,7 @@ class RandomStream {
   void uniform(std::int64_t begin, std::int64_t count, float* out) const;
 
   /// Writes elements [begin, begin + count) of a stream of normal numbers with mean 0 (Box-Muller, one pair
-  /// per counter), many of them on all cores.
+  /// per counter); many elements are drawn on all cores.
   void normal(std::int64_t begin, std::int64_t count, float standard_deviation, float* out) const;
 
  private:

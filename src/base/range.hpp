@@ -1,4 +1,4 @@
-// Parts of things that are numbered, and counts of them, as plans and exchanges between ranks have them.
+// Ranges of numbered things, and counts of them, for plans and exchanges between ranks.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// The half-open range [begin, end).
+/// Half-open range [begin, end).
 struct Range {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -27,7 +27,7 @@ struct Range {
   return count / n * i + (count % n < i ? count % n : i);
 }
 
-/// The i-th of those parts, i < n.
+/// The i-th of n equal parts of `count` things, i < n.
 [[nodiscard]] constexpr Range equal_part(std::int64_t count, std::int64_t n, std::int64_t i) {
   return {equal_part_begin(count, n, i), equal_part_begin(count, n, i + 1)};
 }
@@ -37,7 +37,7 @@ struct Range {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
-/// Each of them `factor` times: rows as bytes.
+/// Each count times `factor`: numbers of rows as bytes, for example.
 [[nodiscard]] inline std::vector<std::int64_t> times(std::vector<std::int64_t> counts, std::int64_t factor) {
   for (std::int64_t& count : counts) count *= factor;
   return counts;

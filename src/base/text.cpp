@@ -26,8 +26,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// The least and greatest second byte that may follow a lead byte: narrower where a sequence would be
-/// overlong, a surrogate or above U+10FFFF.
+/// Least and greatest second byte after a lead byte of UTF-8: narrower where a sequence would be overlong, a
+/// surrogate or above U+10FFFF.
 std::pair<unsigned char, unsigned char> second_byte_range(unsigned char lead) {
   switch (lead) {
     case 0xe0:
@@ -61,8 +61,9 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-/// Whether a character in UTF-8 steers a terminal instead of being shown: C0 and C1 controls, and characters
-/// that end lines or turn the direction of writing (U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069).
+/// Whether a character in UTF-8 controls a terminal instead of being shown: C0 and C1 controls, and
+/// characters that end lines or change the direction of writing (U+200E, U+200F, U+2028 to U+202E, U+2066 to
+/// U+2069).
 bool is_control(std::string_view character) {
   const auto last = static_cast<unsigned char>(character.back());
   if (character.size() == 1) return last < 0x20 || last == 0x7f;

@@ -5,10 +5,10 @@
 
 namespace sluice {
 
-/// "0.1.0"
+/// Version of the program, "0.1.0".
 [[nodiscard]] std::string_view version();
 
-/// Commit the build tree was configured at, "unknown" outside a git checkout.
+/// Commit at which the build tree was configured; "unknown" outside of a git checkout.
 [[nodiscard]] std::string_view git_revision();
 
 }  // namespace sluice

@@ -8,29 +8,29 @@
 
 namespace sluice::device {
 
-/// Zeroed memory of the current device, or null when it has not enough. Error(kBadConfig) without CUDA in the
-/// build.
+/// Zeroed memory of the current device, or null if it has too little. Error(kBadConfig) in a build without
+/// CUDA.
 [[nodiscard]] std::byte* allocate_zeroed(std::int64_t bytes);
 void release(std::byte* data) noexcept;
 
-/// Zeroed pages of this process that the device reads and writes itself, or null when it may have no more.
-/// Error(kBadConfig) without CUDA in the build.
+/// Zeroed pages of this process that the device reads and writes itself, or null if no more can be pinned.
+/// Error(kBadConfig) in a build without CUDA.
 [[nodiscard]] std::byte* allocate_pinned(std::int64_t bytes);
 void release_pinned(std::byte* data) noexcept;
 
-/// Bytes the current device has left, and has given to whomever.
+/// Bytes that are free on the current device, and bytes in use by any process.
 struct Occupancy {
   std::int64_t free_bytes = 0;
   std::int64_t used_bytes = 0;
 };
 [[nodiscard]] Occupancy occupancy();
 
-/// Whether an address is one of the device's memory.
+/// Whether an address is in the device's memory.
 [[nodiscard]] bool owns(const void* address);
 
-/// Queues a copy between any two places, of which main memory must stay as it is until synchronize().
+/// Queues a copy between any two places; main memory must not change until synchronize().
 void begin_copy(void* to, const void* from, std::int64_t bytes);
-/// Returns once the compute stream has done all that it was given.
+/// Returns once the compute stream has finished all of its work.
 void synchronize();
 
 }  // namespace sluice::device

@@ -8,10 +8,11 @@
 
 namespace sluice {
 
-/// Whether an address is one of a device's memory. Never without a device to compute on.
+/// Whether an address is in a device's memory; false if there is no device to compute on.
 [[nodiscard]] bool is_on_device(const void* address);
 
-/// Copies between any two places that do not overlap, after all that was queued before. Done on return.
+/// Copies between any two places that do not overlap, after all work that was queued before; finished on
+/// return.
 void copy_bytes(void* to, const void* from, std::int64_t bytes);
 
 /// A range of bytes to copy; copies of several ranges are queued together and waited for once.
@@ -22,7 +23,7 @@ struct CopiedRange {
 };
 void copy_ranges(std::span<const CopiedRange> ranges);
 
-/// Bytes to be read by host code: where they lie, or copied there from a device's memory.
+/// Bytes for host code to read: in place, or copied to main memory if they lie in a device's memory.
 class HostBytes {
  public:
   HostBytes(const std::byte* data, std::int64_t bytes);
@@ -35,8 +36,8 @@ class HostBytes {
   const std::byte* data_;
 };
 
-/// Bytes to be written by host code, of which all are: where they are to lie, or from there to a device's
-/// memory by save().
+/// Bytes for host code to write, all of them: in place, or in main memory, from where save() copies them to a
+/// device's memory.
 class HostDraft {
  public:
   HostDraft(std::byte* data, std::int64_t bytes);

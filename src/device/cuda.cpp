@@ -17,10 +17,10 @@ void check(cudaError_t status, std::string_view call) {
   if (status != cudaSuccess) fail(ExitCode::kInternal, "{} failed: {}", call, cudaGetErrorString(status));
 }
 
-/// -1: none was chosen.
+/// Index of the GPU that was chosen; -1: none.
 std::atomic<int> chosen_gpu = -1;
 
-/// A thread begins with the first GPU as its current one, whatever the others use.
+/// Makes the chosen GPU current: every thread begins with the first GPU.
 void enter() {
   thread_local int current = -1;
   const int chosen = chosen_gpu;
@@ -42,7 +42,7 @@ std::byte* allocate_zeroed(std::int64_t bytes) {
   }
   check(status, "cudaMalloc");
   check(cudaMemset(data, 0, static_cast<std::size_t>(bytes)), "cudaMemset");
-  synchronize();  // other streams may use it at once
+  synchronize();  // other streams may use the memory at once
   return static_cast<std::byte*>(data);
 }
 

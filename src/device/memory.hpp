@@ -11,7 +11,7 @@ namespace sluice {
 
 /// Kind of memory that a block is allocated in.
 enum class MemoryKind : std::uint8_t {
-  kPrivate,  ///< this process's own pages, zero until written
+  kPrivate,  ///< pages of this process alone, zero until written
   kPinned,   ///< pages of this process that the accelerator reads and writes itself
   kDevice,   ///< the accelerator's memory
 };
@@ -23,12 +23,12 @@ enum class MemoryKind : std::uint8_t {
 /// Call it before anything of these is allocated.
 void compute_in(MemoryKind kind);
 
-/// Free and used bytes of the accelerator that this process computes on, whoever uses them; 0 where it
-/// computes in main memory.
+/// Free and used bytes of the device that this process computes on, used by any process; 0 if it computes in
+/// main memory.
 [[nodiscard]] std::int64_t available_device_bytes();
 [[nodiscard]] std::int64_t used_device_bytes();
 
-/// An owned block. Move-only; gives its memory back to the system, not to a cache.
+/// A block of memory that the object owns. Move-only; returns its memory to the system, not to a cache.
 class MemoryBlock {
  public:
   MemoryBlock() = default;
@@ -50,8 +50,8 @@ class MemoryBlock {
   std::int64_t bytes_ = 0;
 };
 
-/// Allocates `bytes`, page aligned and zero. Error(kTooLittle) saying what it was for, how much was asked and
-/// how much the machine has. kPinned and kDevice without CUDA in the build: Error(kBadConfig).
+/// Allocates `bytes` bytes, page aligned and zero. Error(kTooLittle) with the purpose, the bytes asked for
+/// and the bytes available. kPinned and kDevice in a build without CUDA: Error(kBadConfig).
 [[nodiscard]] MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpose);
 
 }  // namespace sluice

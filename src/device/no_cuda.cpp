@@ -39,7 +39,7 @@ DeviceStream::DeviceStream() : handle_(nullptr), event_(nullptr) {
   fail(ExitCode::kBadConfig, "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
 }
 
-DeviceStream::~DeviceStream() { handle_ = event_ = nullptr; }  // none was ever made
+DeviceStream::~DeviceStream() { handle_ = event_ = nullptr; }  // a build without CUDA makes no streams
 
 void DeviceStream::follow_compute() {}
 

@@ -1,4 +1,4 @@
-// Queues of an accelerator.
+// Streams: queues of work on an accelerator.
 #pragma once
 
 #include "device/memory.hpp"
@@ -8,27 +8,27 @@
 
 namespace sluice {
 
-/// The queue of what is computed, LibTorch's operations and our kernels, and of copies (device/copy.hpp).
+/// Stream of LibTorch's operations, of our kernels, and of copies (device/copy.hpp).
 inline constexpr void* kComputeStream = nullptr;
 
-/// A queue of the current GPU: what is put into it runs in order, beside the host and beside other queues.
-/// Without CUDA in the build: Error(kBadConfig).
+/// A stream of the current GPU: its work runs in order, concurrently with the host and with other streams.
+/// Error(kBadConfig) in a build without CUDA.
 class DeviceStream {
  public:
   DeviceStream();
-  /// Work in the stream still runs.
+  /// Destroys the handle; work in the stream still runs.
   ~DeviceStream();
   DeviceStream(const DeviceStream&) = delete;
   DeviceStream& operator=(const DeviceStream&) = delete;
 
   /// Handle for calls of a Communicator.
   [[nodiscard]] void* handle() const { return handle_; }
-  /// Makes later work on this stream wait for all work that the compute stream has been given.
+  /// Makes later work on this stream wait for all work queued on the compute stream so far.
   void follow_compute();
-  /// Between memory of any kind. Both ends must stay valid until it has run.
+  /// Queues a copy between memory of any kind. Both ends must stay valid until it has run.
   void copy(void* to, const void* from, std::int64_t bytes);
-  /// Whether all that was put into it has run. Never blocks. Error(kInternal) with what went wrong on the
-  /// device.
+  /// Whether all work of the stream has run. Never blocks. Error(kInternal) with the device's error if it
+  /// failed.
   [[nodiscard]] bool is_idle() const;
 
  private:
@@ -36,15 +36,15 @@ class DeviceStream {
   void* event_;
 };
 
-/// A queue for what goes on beside what is computed. Where main memory is computed in there is none, and
-/// nothing to order.
+/// A stream for work beside the compute stream. If this process computes in main memory it has no stream, and
+/// orders nothing.
 class SideStream {
  public:
   SideStream()
       : stream_(compute_memory() == MemoryKind::kDevice ? std::make_unique<DeviceStream>() : nullptr) {}
 
-  /// Stream for a Communicator's call that reads what was computed so far, and writes where that may be
-  /// overwritten. Work::make_stream_wait() makes the compute stream wait for what it brings.
+  /// Stream for a Communicator's call that reads results computed so far, and writes memory that may be
+  /// overwritten by then. Work::make_stream_wait() makes the compute stream wait for the call's result.
   [[nodiscard]] void* after_compute() {
     if (stream_) stream_->follow_compute();
     return stream_ ? stream_->handle() : kComputeStream;

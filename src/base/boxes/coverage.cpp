@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-/// Joins each element with the one before where `join` does so and says true.
+/// Joins each element with the one before it if `join` returns true.
 template <class T, class Join>
 void join_neighbours(std::vector<T>& sorted, Join join) {
   std::size_t kept = 0;

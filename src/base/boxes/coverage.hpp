@@ -1,4 +1,4 @@
-// Proof that memory, files or tensors are filled as they should be: every element once.
+// Proof that every element of memory, files or tensors is written exactly once.
 #pragma once
 
 #include "base/boxes/box.hpp"
@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-/// Gathers what is written to several places that are numbered: ranks' arenas, or files. Holds 24 bytes for
-/// each range and 56 for each box.
+/// Collects what is written to several numbered places, which are ranks' arenas, or files. Takes 24 bytes per
+/// range and 56 per box.
 class Coverage {
  public:
   /// Elements of one place.
@@ -26,33 +26,35 @@ class Coverage {
     }
   };
 
-  /// `owner` is a number by which fault() tells what the range came from.
+  /// Adds a range of a place. `owner` is a number by which faults() names where it came from.
   void add(int place, Range range, int owner = -1) { ranges_.push_back({place, owner, range}); }
-  /// A box of a matrix whose rows have `width` elements, the first of them at element `origin` of the place.
+  /// Adds a box of a matrix with rows of `width` elements, whose first element is element `origin` of the
+  /// place.
   void add(int place, std::int64_t origin, std::int64_t width, const Box& box) {
     boxes_.push_back({place, origin, width, box});
   }
 
-  /// Sorted, with neighbours that touch joined; nothing is left here. Boxes that lie below each other are
-  /// joined, then those side by side, until they are whole rows. Error(kInternal) where two overlap, or boxes
-  /// do not make up rows; it names `what` and "element 12 of " with `name_of` the place.
+  /// Returns what was added, sorted and with adjacent ranges joined; nothing is left in the object. Boxes
+  /// that lie below each other are joined, then those side by side, until they are whole rows.
+  /// Error(kInternal) if two overlap, or if boxes do not make up rows; the message has `what` and "element 12
+  /// of " with the place's `name_of`.
   [[nodiscard]] std::vector<Covered> joined(std::string_view what,
                                             const std::function<std::string(int place)>& name_of);
 
-  /// A place that should have elements [0, count).
+  /// A place whose elements [0, count) must all be written.
   struct Whole {
     int place = 0;
     std::int64_t count = 0;
   };
-  /// Elements that nobody holds, or that `owner` holds although `other` does.
+  /// Elements that are written by nobody, or by `owner` although `other` writes them too.
   struct Fault {
     int place = 0;
     Range elements;
     int owner = -1, other = -1;
     bool is_gap = false;
   };
-  /// What is wrong with ranges without boxes, if these places, in ascending order, are to be whole; other
-  /// places do not matter. By place, then by element.
+  /// Faults of the ranges (there must be no boxes) if these places, ascending, must be whole; other places
+  /// are ignored. Ordered by place, then by element.
   [[nodiscard]] std::vector<Fault> faults(std::span<const Whole> places);
 
  private:

@@ -12,42 +12,44 @@
 namespace sluice {
 namespace {
 
-/// Rows and columns of a tile: it stays in the first cache, and a row of it is at least a line of memory.
+/// Rows and columns of a tile: it stays in the first cache, and a row of it is at least a cache line.
 constexpr std::int64_t kTile = 64;
 
-/// Asks for memory that the next tile needs: its rows lie pages apart, where the processor foresees nothing.
+/// Prefetches memory of the next tile, whose rows lie pages apart, so that the processor does not foresee
+/// them.
 void prefetch(const std::byte* from, std::int64_t bytes) {
   constexpr std::int64_t kLine = 64;
   for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
 }
 
-/// Some lines of a tile: line `first + i` becomes column `first + i` of `tile`, whose rows have kTile
-/// elements. Returns how many: the rest is left to the loop over single elements.
+/// Transposes some lines of a tile: line `first + i` becomes column `first + i` of `tile`, whose rows have
+/// kTile elements. Returns their number; the rest is left to the loop over single elements.
 template <class T>
 std::int64_t turn_lines(const std::byte*, std::int64_t, std::int64_t, T*) {
   return 0;
 }
 
 #if defined(__x86_64__)
-constexpr std::int64_t kEight = 8;  ///< elements of 2 bytes in a vector, which every such processor has
+/// Elements of 2 bytes in a vector, which every processor of this kind has.
+constexpr std::int64_t kEight = 8;
 
-/// 8 x 8 elements.
+/// Transposes 8 x 8 elements.
 void turn_eight(const std::byte* from, std::int64_t stride_bytes, std::uint16_t* to) {
   __m128i a[8], b[8], c[8];
   for (std::size_t i = 0; i < 8; ++i)
     a[i] =
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + static_cast<std::int64_t>(i) * stride_bytes));
-  for (std::size_t i = 0; i < 8; i += 2) {  // pairs of lines
+  for (std::size_t i = 0; i < 8; i += 2) {  // interleaves pairs of lines
     b[i] = _mm_unpacklo_epi16(a[i], a[i + 1]);
     b[i + 1] = _mm_unpackhi_epi16(a[i], a[i + 1]);
   }
-  for (std::size_t i = 0; i < 2; ++i) {  // four of them
+  for (std::size_t i = 0; i < 2; ++i) {  // interleaves groups of four lines
     c[4 * i] = _mm_unpacklo_epi32(b[i], b[i + 2]);
     c[4 * i + 1] = _mm_unpackhi_epi32(b[i], b[i + 2]);
     c[4 * i + 2] = _mm_unpacklo_epi32(b[i + 4], b[i + 6]);
     c[4 * i + 3] = _mm_unpackhi_epi32(b[i + 4], b[i + 6]);
   }
-  for (std::size_t i = 0; i < 8; i += 2) {  // all eight
+  for (std::size_t i = 0; i < 8; i += 2) {  // interleaves all eight lines
     const std::size_t upper = i / 4 * 4 + i % 4 / 2;
     auto* const row = to + static_cast<std::int64_t>(i) * kTile;
     _mm_storeu_si128(reinterpret_cast<__m128i*>(row), _mm_unpacklo_epi64(c[upper], c[upper + 2]));
@@ -66,7 +68,7 @@ std::int64_t turn_lines(const std::byte* from, std::int64_t stride_bytes, std::i
 }
 #endif
 
-/// Elements of T's size, tile by tile.
+/// Transposes elements of T's size, tile by tile.
 template <class T>
 void transpose_as(const MatrixPlace<const std::byte>& source, std::int64_t rows, std::int64_t columns,
                   const MatrixPlace<std::byte>& target) {

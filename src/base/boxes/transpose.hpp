@@ -1,4 +1,4 @@
-// Matrices turned over.
+// Transposition of matrices in memory.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -16,9 +16,9 @@ struct MatrixPlace {
   std::int64_t stride;
 };
 
-/// Element (row, column) of a matrix of `rows` times `columns` elements becomes element (column, row) of
-/// `target`, converted to its type as convert_elements() does. Both are float32, bfloat16, float16 or
-/// float64; they do not overlap.
+/// Transposes: element (row, column) of a matrix of `rows` times `columns` elements becomes element (column,
+/// row) of `target`, converted to its type as convert_elements() does. Both types are float32, bfloat16,
+/// float16 or float64; the matrices do not overlap.
 void transpose_elements(const MatrixPlace<const std::byte>& source, std::int64_t rows, std::int64_t columns,
                         const MatrixPlace<std::byte>& target);
 

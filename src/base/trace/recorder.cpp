@@ -8,11 +8,11 @@ namespace sluice::trace {
 namespace {
 
 std::mutex mutex;
-Recording recording;  // records so far; guarded by mutex, as are the following
+Recording recording;  // records so far; guarded by `mutex`, like the variables below
 std::int64_t recordings = 0;
 int threads = 0;
 
-/// This thread's number in the recording that is under way. With the mutex held.
+/// Number of this thread in the present recording. The caller holds the mutex.
 int thread_number() {
   thread_local std::int64_t numbered_in = 0;
   thread_local int number = 0;
