@@ -55,7 +55,7 @@ class SpawnSettings {
   posix_spawnattr_t attributes_{};
 };
 
-/// The words as the system takes them, which point into `words`.
+/// Pointers to the words for the system's call; they point into `words`.
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -97,7 +97,7 @@ ChildProcess::ChildProcess(std::vector<std::string> words, const ChildStreams& s
 }
 
 std::optional<int> ChildProcess::wait_until(const Deadline& deadline) {
-  // Most children end soon, and one that does not is not worth a busy processor.
+  // Pause between looks at a child: most end soon, and one that does not is not worth a busy processor.
   auto pause = std::chrono::microseconds(200);
   for (int status = 0;;) {
     const pid_t ended = ::waitpid(process_, &status, WNOHANG);

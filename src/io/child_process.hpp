@@ -1,4 +1,5 @@
-// Other programs: as a process started by this one, which ends with its owner at the latest, or in its place.
+// Child processes: programs that this process starts and that end with their owner at the latest, or that
+// replace this process.
 #pragma once
 
 #include "base/clock.hpp"
@@ -14,39 +15,39 @@
 
 namespace sluice {
 
-/// Both ends of a pipe, which a program that is started has only as its streams.
+/// Both ends of a pipe; a child program gets an end only as one of its standard streams.
 struct Pipe {
   FileDescriptor reading{-1};
   FileDescriptor writing{-1};
 };
-/// Error(kTooLittle) if the system has none left.
+/// Makes a pipe. Error(kTooLittle) if the system has none left.
 [[nodiscard]] Pipe make_pipe();
 
-/// A word in quotes, as a shell reads it.
+/// A word in quotes, as a shell reads it back.
 [[nodiscard]] std::string shell_word(std::string_view word);
 
-/// Replaces this process by words[0], looked for in PATH; returns only if it cannot be started, with errno.
+/// Replaces this process by program words[0], looked for in PATH; returns errno if it cannot be started.
 [[nodiscard]] int become_program(std::vector<std::string> words);
 
-/// Exit status by what waitpid() has told: 128 and the signal's number where one has ended the process.
+/// Exit status for a status of waitpid(): 128 plus the signal's number if a signal has ended the process.
 [[nodiscard]] int exit_status(int wait_status);
 
-/// The three standard streams of a program; -1 is /dev/null. The descriptors stay the caller's.
+/// The three standard streams of a child program; -1 is /dev/null. The descriptors stay the caller's.
 struct ChildStreams {
   int input = -1;
   int output = -1;
   int error = -1;
 };
 
-/// Whether the signals of a terminal, as Ctrl-C, reach a program with those that reach this process.
+/// Whether a terminal's signals, such as Ctrl-C, reach a child program together with this process.
 enum class ProcessGroup { kShared, kOwn };
 
-/// Killed and reaped by its destructor, if it has not ended by then.
+/// A child process; the destructor kills and reaps it if it has not ended.
 class ChildProcess {
  public:
   /// Takes over a child that fork() has made.
   explicit ChildProcess(pid_t process) : process_(process) {}
-  /// Starts words[0], looked for in PATH, with no signal blocked. No memory of this process is copied,
+  /// Starts program words[0], looked for in PATH, with no signal blocked. Copies no memory of this process,
   /// whatever its size. Error(kTooLittle) if it cannot be started.
   ChildProcess(std::vector<std::string> words, const ChildStreams& streams,
                ProcessGroup group = ProcessGroup::kShared);
@@ -55,10 +56,11 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();
 
-  /// Sends it a signal, unless its status is known.
+  /// Sends the child a signal, unless it is known to have ended.
   void signal(int number) const;
 
-  /// Its status as waitpid() has it; nothing if it is still running when the deadline passes. Once only.
+  /// Status of the child as waitpid() returns it; nothing if it still runs at the deadline. Succeeds once
+  /// only.
   [[nodiscard]] std::optional<int> wait_until(const Deadline& deadline);
 
  private:

@@ -18,7 +18,8 @@
 namespace sluice {
 namespace {
 
-/// Linux moves at most 0x7ffff000 bytes a call; smaller pieces also let a signal through now and then.
+/// Most bytes per call: Linux moves at most 0x7ffff000 bytes, and smaller pieces let a signal through now and
+/// then.
 constexpr std::size_t kLargestTransfer = std::size_t{1} << 30;
 constexpr int kReadOnly = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
@@ -29,7 +30,7 @@ std::string_view kind_of(mode_t mode) {
   return "a device";
 }
 
-/// Whether the path itself is wrong (the user's input), rather than the system unwilling.
+/// Whether an error is a fault of the path (the user's input), and not of the system.
 bool is_bad_path(int error_number) {
   constexpr std::array kBadPath{ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG};
   return std::find(kBadPath.begin(), kBadPath.end(), error_number) != kBadPath.end();
@@ -39,8 +40,8 @@ void sync_directory_of(const std::filesystem::path& path) {
   sync_directory(path.has_parent_path() ? path.parent_path() : ".");
 }
 
-/// mincore() tells the truth about files that the process owns or may write, and calls all pages of others
-/// resident (Linux 5.2, can_do_mincore).
+/// Whether mincore() tells the truth: only for files that the process owns or may write; all pages of other
+/// files count as resident (Linux 5.2, can_do_mincore).
 bool tells_residency(const std::filesystem::path& path, int descriptor) {
   struct stat status {};
   const uid_t user = ::geteuid();
@@ -69,7 +70,7 @@ InputFile::InputFile(std::filesystem::path path, FileDescriptor descriptor, std:
     : path_(std::move(path)), descriptor_(std::move(descriptor)), size_bytes_(size_bytes) {}
 
 InputFile InputFile::open(const std::filesystem::path& path) {
-  // O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. Regular files do not care.
+  // With O_NONBLOCK, opening a FIFO that nobody writes to does not wait for ever. Regular files ignore it.
   FileDescriptor descriptor(::open(path.c_str(), kReadOnly));
   if (descriptor.get() < 0) {
     const int error_number = errno;
@@ -90,7 +91,7 @@ std::optional<InputFile> InputFile::open_direct(const std::filesystem::path& pat
   FileDescriptor direct(::open(path.c_str(), kReadOnly | O_DIRECT));
   if (direct.get() < 0) return std::nullopt;
   file.descriptor_ = std::move(direct);
-  // Some file systems accept the flag and then refuse every read, or want larger blocks: try one.
+  // Some file systems accept the flag and then refuse every read, or need larger blocks: try one block.
   alignas(kBlockBytes) std::array<std::byte, kBlockBytes> block;
   if (::pread(file.descriptor_.get(), block.data(), block.size(), 0) < 0) return std::nullopt;
   return file;
@@ -139,7 +140,7 @@ std::optional<std::int64_t> InputFile::cached_bytes() const {
   std::int64_t pages = 0;
   for (std::int64_t offset = 0; offset < size_bytes_; offset += kWindow) {
     const auto length = static_cast<std::size_t>(std::min(kWindow, size_bytes_ - offset));
-    // Mapped but never touched: this costs no memory.
+    // The window is mapped but never touched, so it costs no memory.
     void* const window = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, descriptor_.get(), offset);
     if (window == MAP_FAILED) return std::nullopt;
     const bool told = ::mincore(window, length, resident.data()) == 0;
@@ -163,7 +164,7 @@ OutputFile OutputFile::create(const std::filesystem::path& path) {
 std::optional<OutputFile> OutputFile::create_direct(const std::filesystem::path& path) {
   OutputFile file = create(path);
   FileDescriptor direct(::open(path.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC));
-  // Some file systems accept the flag and then refuse every write, or want larger blocks: try one.
+  // Some file systems accept the flag and then refuse every write, or need larger blocks: try one block.
   alignas(InputFile::kBlockBytes) std::array<std::byte, InputFile::kBlockBytes> block{};
   if (direct.get() >= 0) {
     file.descriptor_ = std::move(direct);
@@ -205,10 +206,10 @@ void OutputFile::resize(std::int64_t bytes) {
 }
 
 void OutputFile::write_back(std::int64_t offset, std::int64_t bytes, unsigned flags) {
-  if (bytes == 0) return;  // would mean "to the end of the file"
+  if (bytes == 0) return;  // a count of 0 would mean "to the end of the file"
   if (::sync_file_range(descriptor_.get(), offset, bytes, flags) == 0) return;
-  // Some file systems do not know the call, and then close() does the work. But a failed write is reported
-  // once, so it may not be passed over here.
+  // Some file systems do not know the call; close() writes then. But a failed write is reported only once, so
+  // such errors must not be passed over.
   if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
     fail(ExitCode::kIo, "cannot write {} to disk: {}", path_.string(), errno_text(errno));
 }
@@ -244,7 +245,7 @@ void write_text_file(const std::filesystem::path& path, std::string_view text, D
   std::filesystem::path temporary = path;
   temporary += ".tmp-" + std::to_string(::getpid());
   std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);  // left by a dead process of the same number
+  std::filesystem::remove(temporary, ignored);  // removes a file left by a dead process of the same number
   try {
     OutputFile file = OutputFile::create(temporary);
     file.write_at(0, std::as_bytes(std::span(text)));

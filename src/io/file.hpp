@@ -1,4 +1,5 @@
-// Files by position: open, size, read exactly, write exactly. Errors name the file, the offset and the cause.
+// Files accessed by position: open, size, exact reads and writes. Errors name the file, the offset and the
+// cause.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace sluice {
 
-/// Owns a descriptor; closes it without looking at the result. Move-only.
+/// Owns a file descriptor; closes it without checking the result. Move-only.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int value) : value_(value) {}
@@ -21,7 +22,7 @@ class FileDescriptor {
   ~FileDescriptor();
 
   [[nodiscard]] int get() const { return value_; }
-  /// Gives up the descriptor without closing it; -1 if there is none.
+  /// Gives up ownership without closing; returns the descriptor, -1 if there is none.
   [[nodiscard]] int release() { return std::exchange(value_, -1); }
 
  private:
@@ -31,36 +32,36 @@ class FileDescriptor {
 /// A regular file open for reading. Move-only; closes itself.
 class InputFile {
  public:
-  /// Follows links. Error(kBadData) if it is missing or not a regular file (FIFO, directory, device: never
-  /// blocks on one); Error(kIo) if the system refuses.
+  /// Opens a file, following links. Error(kBadData) if it is missing or not a regular file (FIFO, directory,
+  /// device: never blocks on one); Error(kIo) if the system refuses.
   static InputFile open(const std::filesystem::path& path);
 
-  /// Direct reads transfer whole blocks of this many bytes, into memory that begins on a multiple of it.
+  /// Block size of direct reads in bytes: they transfer whole blocks, into memory aligned to it.
   static constexpr std::int64_t kBlockBytes = 4096;
-  /// Opens a file for direct reads, past the page cache; nothing where the file system has none, or only for
-  /// larger blocks.
+  /// Opens a file for direct reads, past the page cache; nothing if the file system has no direct reads, or
+  /// only in larger blocks.
   static std::optional<InputFile> open_direct(const std::filesystem::path& path);
 
   [[nodiscard]] std::int64_t size_bytes() const { return size_bytes_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
-  /// Fills `out` from `offset`. Error(kIo) on a system error; Error(kBadData) if the file ends first (it
-  /// shrank).
+  /// Fills `out` from byte `offset` on. Error(kIo) on a system error; Error(kBadData) if the file ends first
+  /// (it shrank).
   void read_at(std::int64_t offset, std::span<std::byte> out) const;
-  /// Fills `out` too, as far as the file goes, which must be at least `needed` bytes. For direct reads: whole
-  /// blocks, the last of which may lie across the end of the file.
+  /// Fills `out` from byte `offset` on, as far as the file goes, which must be at least `needed` bytes. For
+  /// direct reads in whole blocks, the last of which may reach beyond the end of the file.
   void read_at_least(std::int64_t needed, std::int64_t offset, std::span<std::byte> out) const;
 
-  /// Tells the kernel that the file is read front to back (it reads ahead further), or here and there (it
-  /// does not read ahead). Hints: they never fail.
+  /// Hints to the kernel that the file is read front to back (it reads ahead further), or at random (it does
+  /// not read ahead). Hints never fail.
   void advise_sequential() const;
   void advise_random() const;
-  /// Lets the page cache drop what it holds of [offset, offset + bytes). A hint: never fails.
+  /// Hint that lets the page cache drop bytes [offset, offset + bytes). Never fails.
   void drop_cache(std::int64_t offset, std::int64_t bytes) const;
-  /// Whether the page cache holds the byte at `offset`; false where the kernel cannot tell.
+  /// Whether the page cache holds the byte at `offset`; false if the kernel cannot tell.
   [[nodiscard]] bool is_cached(std::int64_t offset) const;
-  /// Bytes of the file that the page cache holds, in whole pages; nothing where the kernel does not say,
-  /// as of files that the user neither owns nor may write.
+  /// Bytes of the file in the page cache, in whole pages; nothing if the kernel does not tell, as for files
+  /// that the user neither owns nor may write.
   [[nodiscard]] std::optional<std::int64_t> cached_bytes() const;
 
  private:
@@ -70,28 +71,28 @@ class InputFile {
   std::int64_t size_bytes_ = 0;
 };
 
-/// A file, written by position. Move-only. Error(kIo) from every call that the system refuses.
+/// A file that is written by position. Move-only. Every call throws Error(kIo) if the system refuses.
 class OutputFile {
  public:
-  /// Creates; an existing file is an error.
+  /// Creates a file, which must not exist.
   static OutputFile create(const std::filesystem::path& path);
-  /// Creates a file for direct writes of whole blocks of InputFile::kBlockBytes from memory aligned to them;
-  /// nothing, and no file, where the file system has no such writes.
+  /// Creates a file for direct writes of whole blocks of InputFile::kBlockBytes bytes from memory aligned to
+  /// them; nothing, and no file, if the file system has no direct writes.
   static std::optional<OutputFile> create_direct(const std::filesystem::path& path);
-  /// Opens what another rank has created.
+  /// Opens a file that another rank has created.
   static OutputFile open(const std::filesystem::path& path);
   OutputFile(OutputFile&& other) noexcept = default;
   OutputFile& operator=(OutputFile&& other) noexcept = default;
-  ~OutputFile();  ///< closes without fsync; logs if that fails
+  ~OutputFile();  ///< closes without fsync; logs a failure
 
   void write_at(std::int64_t offset, std::span<const std::byte> data);
-  /// Sets the length; new bytes are holes that read as zero.
+  /// Sets the length of the file in bytes; new bytes are holes that read as zero.
   void resize(std::int64_t bytes);
-  /// Starts writing [offset, offset + bytes) to disk and returns.
+  /// Starts writing bytes [offset, offset + bytes) to disk, and returns.
   void start_writeback(std::int64_t offset, std::int64_t bytes);
-  /// Waits for the writeback of [offset, offset + bytes) and lets the page cache drop it.
+  /// Waits until bytes [offset, offset + bytes) are on disk, and lets the page cache drop them.
   void drop_written(std::int64_t offset, std::int64_t bytes);
-  /// fsync and close.
+  /// Writes the file to disk (fsync) and closes it.
   void close();
 
  private:
@@ -101,17 +102,18 @@ class OutputFile {
   FileDescriptor descriptor_;
 };
 
-/// Makes the names in a directory durable. Error(kIo) if the system refuses.
+/// Makes the names in a directory durable. Error(kIo) if that fails.
 void sync_directory(const std::filesystem::path& path);
 
-/// The whole of a small text file. Error(kBadData) if it is missing or longer than `limit_bytes`.
+/// Content of a small text file. Error(kBadData) if it is missing or longer than `limit_bytes`.
 [[nodiscard]] std::string read_text_file(const std::filesystem::path& path, std::int64_t limit_bytes);
 
-/// How far bytes have come when a call returns: a crash of the machine loses what only the kernel has.
+/// How far written bytes are when a call returns: a crash of the machine loses those that only the kernel
+/// has.
 enum class Durability : std::uint8_t { kKernel, kDisk };
 
-/// Writes a small file so that readers see the old or the new content, never a mixture (temporary name, with
-/// kDisk fsync, rename).
+/// Writes a small file so that readers see the old or the new content, never a mixture (temporary name, fsync
+/// with kDisk, rename).
 void write_text_file(const std::filesystem::path& path, std::string_view text,
                      Durability durability = Durability::kDisk);
 

@@ -27,7 +27,7 @@ std::array<unsigned char, 8> little_endian(std::uint64_t value) {
 
 Handle file_access(const Doing& doing) {
   Handle access = own<H5Pclose>(H5Pcreate(H5P_FILE_ACCESS), doing);
-  // A lock would keep readers out while the job runs, and some network file systems have none.
+  // File locks would keep readers out while the job runs, and some network file systems have none.
   check(H5Pset_file_locking(access.id(), false, true), doing);
   check(H5Pset_fclose_degree(access.id(), H5F_CLOSE_SEMI), doing);
   return access;
@@ -60,7 +60,7 @@ Handle creation_properties(const std::vector<hsize_t>& shape, const Storage& sto
 
 Handle access_properties(const Storage& storage, const Doing& doing) {
   Handle properties = own<H5Pclose>(H5Pcreate(H5P_DATASET_ACCESS), doing);
-  // A cache of no bytes: a row goes to the file by itself instead of rewriting its whole block.
+  // With a cache of no bytes, each row is written to the file by itself, and no whole block is rewritten.
   if (storage.block_rows > 0)
     check(H5Pset_chunk_cache(properties.id(), 1, 0, H5D_CHUNK_CACHE_W0_DEFAULT), doing);
   return properties;
@@ -78,8 +78,8 @@ std::size_t chunk_bytes(hid_t dataset, const Doing& doing) {
   return bytes;
 }
 
-/// A compressed chunk that does not fit into the library's cache of 1 MiB would be read and unpacked anew for
-/// each row that is asked of it.
+/// Opens a dataset with a cache that holds a compressed chunk: in the library's cache of 1 MiB a larger chunk
+/// would be read and unpacked again for each row.
 Handle open_dataset(hid_t file, const std::string& path, const Doing& doing) {
   constexpr std::size_t kLibrarysCache = 1 << 20, kMaxCache = 64 << 20;
   const auto open = [&](hid_t access) { return own<H5Dclose>(H5Dopen2(file, path.c_str(), access), doing); };
@@ -89,11 +89,11 @@ Handle open_dataset(hid_t file, const std::string& path, const Doing& doing) {
   const Handle access = own<H5Pclose>(H5Pcreate(H5P_DATASET_ACCESS), doing);
   check(H5Pset_chunk_cache(access.id(), H5D_CHUNK_CACHE_NSLOTS_DEFAULT, bytes, H5D_CHUNK_CACHE_W0_DEFAULT),
         doing);
-  dataset = {};  // the first handle to open a dataset sets its cache
+  dataset = {};  // closes the handle first, because the first one to open a dataset sets its cache
   return open(access.id());
 }
 
-/// Other links lead to files that nobody has looked at: opening one may wait for ever.
+/// Refuses other links: they lead to files that were not checked, and opening one may wait for ever.
 void require_hard_link(hid_t file, const std::string& path, const Doing& doing) {
   H5L_info_t info{};
   check(H5Lget_info(file, path.c_str(), &info, H5P_DEFAULT), doing);
@@ -146,7 +146,7 @@ File::File(std::string name, Handle handle, int descriptor)
 
 File File::open(const std::filesystem::path& path) {
   silence();
-  // HDF5 would wait on a FIFO; the plain open also tells a missing file from a damaged one.
+  // Opening the file here first tells a missing file from a damaged one; and HDF5 would wait on a FIFO.
   static_cast<void>(InputFile::open(path));
   const std::string name = path.string();
   const Doing doing{ExitCode::kBadData, "open", "", name};
@@ -223,7 +223,7 @@ Dataset File::create_dataset(const std::string& path, DType dtype, const std::ve
                   own<H5Dclose>(H5Dcreate2(handle_.id(), path.c_str(), file_type(dtype), space.id(),
                                            link.id(), creation.id(), access.id()),
                                 doing));
-  if (grows) {  // written once, so that the index of blocks exists before the first row
+  if (grows) {  // writes once, so that the index of blocks exists before the first row
     dataset.set_rows(1);
     dataset.set_rows(0);
   }
@@ -322,9 +322,9 @@ std::int64_t File::lengthen(std::int64_t bytes) {
   return status.st_size;
 }
 
-/// A flush writes what refers to new room before it writes the superblock, which says how far the file goes;
-/// a kill in between would leave references beyond the end, and lose old rows with them. So the length goes
-/// first, as 8 bytes in place, and the file itself before that: one shorter than its superblock says does not
+/// A flush writes references to new room before the superblock, which holds the file's length; a kill in
+/// between would leave references beyond the end, and lose old rows with them. So the length goes first, as 8
+/// bytes in place, and before it the file is lengthened: a file shorter than its superblock says does not
 /// open.
 void File::declare_length() {
   const std::int64_t bytes = allocated_bytes();

@@ -14,7 +14,7 @@ herr_t keep_first(unsigned depth, const H5E_error2_t* error, void* text) {
   return 0;
 }
 
-/// The message nearest to the cause; the frames above it repeat it in wider words.
+/// The message of the innermost error frame; outer frames repeat it in wider words.
 std::string innermost_message() {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &text);
@@ -30,10 +30,10 @@ void fail_doing(const Doing& doing) {
 }
 
 void silence() {
-  // HDF5's exit handler would close what it still has open, and crash over a file that a failing disk kept
-  // from closing.
+  // Without this HDF5's exit handler would close what is still open, and crash over a file that a failing
+  // disk kept from closing.
   static const herr_t no_cleanup = H5dont_atexit();
-  static_cast<void>(no_cleanup);  // refused where another user of the library was first
+  static_cast<void>(no_cleanup);  // fails if another user of the library was first, which does no harm
   static const herr_t once = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   SLUICE_ASSERT(once >= 0, "the HDF5 library does not start");
 }

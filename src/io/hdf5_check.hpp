@@ -18,23 +18,23 @@ static_assert(std::is_same_v<hid_t, Handle::Id>);
 /// The action and its object, for the message of a call that fails.
 struct Doing {
   ExitCode code;
-  std::string_view what;    ///< the action: "read"
+  std::string_view what;    ///< action of the call: "read"
   std::string_view object;  ///< path of the object: "/train/loss"; may be empty
   std::string_view file;
 };
 
-/// Throws "cannot WHAT OBJECT of FILE: HDF5's innermost message".
+/// Throws an Error "cannot WHAT OBJECT of FILE:" with HDF5's innermost message.
 [[noreturn]] void fail_doing(const Doing& doing);
 
-/// `result` of a library call, unless it is negative, which is how they all report failure.
+/// Returns the result of a library call; throws if it is negative, which is how all calls report failure.
 template <class Result>
 Result check(Result result, const Doing& doing) {
   if (result < 0) fail_doing(doing);
   return result;
 }
 
-/// Keeps the library from printing its error stacks, and from cleaning up at exit, where handles have done
-/// it. Before any other call.
+/// Keeps the library from printing its error stacks, and from cleaning up at exit, since handles do that.
+/// Must come before any other call.
 void silence();
 
 template <herr_t (*close)(hid_t)>
@@ -42,7 +42,7 @@ Handle own(hid_t id, const Doing& doing) {
   return Handle(check(id, doing), close);
 }
 
-/// The type in memory of T, and the little-endian type in a file of `dtype` (integers, float32 and float64
+/// HDF5 type of T in memory; and little-endian HDF5 type of `dtype` in a file (integers, float32 and float64
 /// alone).
 template <Element T>
 hid_t memory_type();
@@ -57,7 +57,7 @@ hid_t memory_type<double>();
 hid_t file_type(DType dtype);
 
 std::vector<hsize_t> to_sizes(const std::vector<std::int64_t>& shape);
-/// Shape of a dataspace, of rank 0 for a scalar.
+/// Shape of a dataspace; rank 0 for a scalar.
 std::vector<std::int64_t> shape_of(hid_t space, const Doing& doing);
 
 }  // namespace sluice::hdf5

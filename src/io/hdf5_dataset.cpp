@@ -15,7 +15,7 @@
 namespace sluice::hdf5 {
 namespace {
 
-/// Nothing if there are more than can be counted.
+/// Number of elements of a shape; nothing if it does not fit 63 bits.
 std::optional<std::int64_t> try_count(const std::vector<std::int64_t>& shape) {
   std::optional<std::int64_t> count = 1;
   for (const std::int64_t size : shape)
@@ -33,7 +33,7 @@ Hyperslab whole(std::vector<std::int64_t> shape) {
   return {std::vector<std::int64_t>(shape.size(), 0), std::move(shape)};
 }
 
-/// The two dataspaces of a transfer of `box`: where it lies in the file, and row-major in memory.
+/// The two dataspaces of a transfer of a hyperslab: its selection in the file, and row-major in memory.
 struct Selection {
   Handle file;
   Handle memory;
@@ -62,7 +62,7 @@ H5T_class_t class_of(hid_t dataset, const Doing& doing) {
   return H5Tget_class(type.id());
 }
 
-/// Chunks that a dataset has when all of it was written.
+/// Number of chunks of a dataset of which everything was written.
 hsize_t expected_chunks(hid_t creation, const std::vector<std::int64_t>& shape, const Doing& doing) {
   std::array<hsize_t, H5S_MAX_RANK> sizes{};
   check(H5Pget_chunk(creation, H5S_MAX_RANK, sizes.data()), doing);
@@ -72,7 +72,7 @@ hsize_t expected_chunks(hid_t creation, const std::vector<std::int64_t>& shape, 
   return chunks;
 }
 
-/// Filters of which this build of the library has no decoder: whatever it would read, it could not unpack.
+/// Names of filters that this build of the library cannot decode.
 std::string missing_filters(hid_t creation, const Doing& doing) {
   std::vector<std::string> missing;
   const int count = check(H5Pget_nfilters(creation), doing);
@@ -113,7 +113,7 @@ std::int64_t chunk_bytes(hid_t dataset, hid_t creation, const Doing& doing) {
   return static_cast<std::int64_t>(bytes);
 }
 
-/// A chunk that no cache holds is unpacked again for every row that is read of it.
+/// Fault of a dataset whose chunks no cache holds: each would be unpacked again for every row that is read.
 std::string too_large_chunks(hid_t dataset, hid_t creation, const Doing& doing) {
   constexpr std::int64_t kMostBytes = 64 * kMiB;
   const std::int64_t bytes = chunk_bytes(dataset, creation, doing);
@@ -141,7 +141,7 @@ std::filesystem::path place_of(const std::string& source, const std::string& fil
   return std::filesystem::exists(beside, error) ? beside : std::filesystem::path(source);
 }
 
-/// Whether a dataset of that shape has what is selected of it.
+/// Whether a dataset of the given shape has all selected elements.
 bool reaches(hid_t selection, const std::vector<std::int64_t>& shape, const Doing& doing) {
   std::array<hsize_t, H5S_MAX_RANK> begin{}, last{};
   check(H5Sget_select_bounds(selection, begin.data(), last.data()), doing);
@@ -150,7 +150,7 @@ bool reaches(hid_t selection, const std::vector<std::int64_t>& shape, const Doin
   return true;
 }
 
-/// One part of a virtual dataset: what is wrong with it, or "". `elements` grows by those it covers.
+/// Fault of one part of a virtual dataset, or "". Adds the elements that the part covers to `elements`.
 std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elements, const Doing& doing) {
   const std::string source = name_in(
       [&](char* text, std::size_t size) { return H5Pget_virtual_filename(creation, part, text, size); },
@@ -163,14 +163,14 @@ std::string unreadable_part(hid_t creation, std::size_t part, std::int64_t& elem
   const Handle target = own<H5Sclose>(H5Pget_virtual_vspace(creation, part), doing);
   const Handle taken = own<H5Sclose>(H5Pget_virtual_srcspace(creation, part), doing);
   const hssize_t covered = H5Sget_select_npoints(target.id());
-  // The file does not tell the shape of a source that is taken whole.
+  // The file does not tell the shape of a source that is used whole.
   const bool takes_all = H5Sget_select_type(taken.id()) == H5S_SEL_ALL;
   if (covered <= 0 || (!takes_all && H5Sget_select_npoints(taken.id()) != covered))
     return fmt::format("its source {} is mapped without an end", printable(source));
   elements += covered;
   const std::filesystem::path place = place_of(source, std::string(doing.file));
   if (!path_exists(place)) return fmt::format("its sources {} are not there", printable(source));
-  const File file = File::open(place);  // it can be closed only after its datasets
+  const File file = File::open(place);  // the file can be closed only after its datasets
   const Dataset data = file.dataset(dataset.starts_with('/') ? dataset : "/" + dataset);
   if (data.is_virtual()) return fmt::format("its source {} is virtual as well", printable(source));
   const std::vector<std::int64_t> shape = data.shape();

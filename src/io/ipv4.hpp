@@ -9,15 +9,15 @@
 
 namespace sluice {
 
-/// "10.0.0.5"
+/// IPv4 address as text, "10.0.0.5".
 [[nodiscard]] std::string ipv4_text(in_addr address);
 /// The IPv4 address of a socket address of AF_INET.
 [[nodiscard]] in_addr ipv4_of(const sockaddr* address);
 
-/// One address of a network interface, in the network's order of bytes.
+/// IPv4 address of a network interface, in network byte order.
 struct Ipv4Interface {
   in_addr address{};
-  in_addr mask{};  ///< mask of the address's network; all ones where the system tells none
+  in_addr mask{};  ///< netmask of the interface; all ones if the system tells none
   bool is_up = false;
   bool is_loopback = false;
 };

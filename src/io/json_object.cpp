@@ -16,7 +16,7 @@ constexpr std::array<std::pair<std::string_view, double>, 3> kNames{{
     {"-Infinity", -kInfinity},
 }};
 
-/// The name that begins at `at`, where a value may end behind it; else "".
+/// Name of a number that begins at `at`, if a value may end behind it; else "".
 std::string_view name_at(std::string_view text, std::size_t at) {
   for (const auto& [name, number] : kNames) {
     if (text.substr(at, name.size()) != name) continue;
@@ -27,7 +27,7 @@ std::string_view name_at(std::string_view text, std::size_t at) {
   return "";
 }
 
-/// Behind the string that begins at `at`, or the end of the text.
+/// Index behind the string that begins at `at`, or the end of the text.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   for (++at; at < text.size() && text[at] != '"'; ++at)
     if (text[at] == '\\') ++at;

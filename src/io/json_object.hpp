@@ -1,5 +1,5 @@
-// A JSON object from somebody else's text. Python's json writes NaN, Infinity and -Infinity, which are no
-// JSON: they are read as the numbers that they mean, so that they harm nobody who does not read them.
+// JSON objects from texts of other programs. Python's json writes NaN, Infinity and -Infinity, which are not
+// JSON: they are read as the numbers that they mean, so that they harm only readers that use them.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,24 +13,24 @@
 
 namespace sluice {
 
-/// Levels of nesting, at most: printing and freeing a value recurse once per level.
+/// Most levels of nesting: printing and freeing a value recurse once per level.
 inline constexpr int kMaxJsonDepth = 64;
 
 namespace json_names {
 
-/// The text with each value NaN, Infinity or -Infinity as a marked string; nothing if there is none.
+/// The text with each value NaN, Infinity or -Infinity replaced by a marked string; nothing if there is none.
 [[nodiscard]] std::optional<std::string> mark_numbers(std::string_view text);
 /// Undoes the marking of numbers in a text.
 [[nodiscard]] std::string unmark_numbers(std::string_view text);
 /// The number that a marked string stands for.
 [[nodiscard]] std::optional<double> marked_number(std::string_view value);
-/// "NaN", "Infinity" or "-Infinity"; "" for a finite number.
+/// Name of a number that is not finite, "NaN", "Infinity" or "-Infinity"; "" for a finite number.
 [[nodiscard]] std::string_view name_of(double number);
 
-/// Begins a marked string: a character that Unicode gives to no text.
+/// First character of a marked string: one that Unicode gives to no text.
 inline constexpr std::string_view kMark = "\uFDD0";
 
-/// Numbers that have only a name become that name, behind `mark`.
+/// Replaces numbers that are not finite by their names, behind `mark`.
 template <class Json>
 void name_numbers(Json& value, std::string_view mark) {
   if (value.is_structured()) {
@@ -43,8 +43,9 @@ void name_numbers(Json& value, std::string_view mark) {
 
 }  // namespace json_names
 
-/// `prefix` begins the message of an error, "config.json: ". NaN, Infinity and -Infinity are numbers.
-/// Error(kBadData) if the text is no JSON, no object or nested deeper than kMaxJsonDepth.
+/// Parses a JSON object; NaN, Infinity and -Infinity count as numbers. `prefix` begins the message of an
+/// error, "config.json: ". Error(kBadData) if the text is not JSON, not an object, or nested deeper than
+/// kMaxJsonDepth.
 template <class Json = nlohmann::json>
 [[nodiscard]] Json parse_json_object(std::string_view text, std::string_view prefix) {
   const auto limit_depth = [&](int depth, typename Json::parse_event_t, const Json&) {
@@ -73,7 +74,7 @@ template <class Json = nlohmann::json>
   }
 }
 
-/// A value as a message shows it, with the names of numbers that are not finite.
+/// Value as text for messages, with the names of numbers that are not finite.
 template <class Json>
 [[nodiscard]] std::string shown_json(Json value) {
   if (value.is_number_float())
@@ -83,7 +84,7 @@ template <class Json>
   return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// A value as a file has it, indented by two spaces a level; numbers that are not finite as Python's json
+/// Value as text for files, indented by two spaces per level; numbers that are not finite as Python's json
 /// writes them.
 template <class Json>
 [[nodiscard]] std::string json_file_text(Json value) {

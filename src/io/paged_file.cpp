@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kPieceBytes = 8 * kMiB;
 constexpr double kDropSeconds = 0.5;
 
-/// Files there are memory, which is what this is meant to save.
+/// Refuses a directory in memory (tmpfs): files there take the memory that they are to save.
 void require_disk(const fs::path& directory) {
   struct statfs info {};
   if (::statfs(directory.c_str(), &info) != 0)
@@ -40,8 +40,8 @@ void require_disk(const fs::path& directory) {
 FileDescriptor open_unnamed(const fs::path& directory) {
   FileDescriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file.get() >= 0) return file;
-  std::string name =
-      (directory / "sluice-offload-XXXXXX").string();  // where the file system has no unnamed files
+  // Name of the file where the file system has no unnamed files.
+  std::string name = (directory / "sluice-offload-XXXXXX").string();
   FileDescriptor named(::mkostemp(name.data(), O_CLOEXEC));
   if (named.get() < 0)
     fail(ExitCode::kIo, "memory.offload_path: cannot create a file in {}: {}", directory.string(),
@@ -174,7 +174,7 @@ void PagedFile::acquire(int region) {
   const trace::Span span(trace::Kind::kWait, "disk", region);
   Workers::Lock lock = workers_.lock();
   Region& wanted = regions_[static_cast<std::size_t>(region)];
-  wanted.stays = true;  // keeps a region in memory that is on its way out
+  wanted.stays = true;  // keeps in memory a region that is being written
   start_reading(wanted);
   wait(
       lock, [&] { return wanted.place == Place::kMemory; }, "read");
@@ -240,7 +240,7 @@ void PagedFile::wait(Workers::Lock& lock, const std::function<bool()>& done, con
     fail(ExitCode::kIo, "{} did not {} within {:g} s: the disk does not answer", name_, what, limit_seconds_);
 }
 
-/// Lets go of a region's memory. With the mutex held.
+/// Releases a region's memory. The caller holds the mutex.
 void PagedFile::drop(Region& region) {
   if (region.place == Place::kDisk) return;
   ::madvise(region.data, static_cast<std::size_t>(region.bytes), MADV_DONTNEED);
@@ -248,7 +248,7 @@ void PagedFile::drop(Region& region) {
   held_bytes_ -= region.bytes;
 }
 
-/// Bytes [begin, end) of a region between memory and file.
+/// Moves bytes [begin, end) of a region between memory and file.
 void PagedFile::move(const Region& region, std::int64_t begin, std::int64_t end, bool writes) const {
   for (std::int64_t done = begin; done < end;) {
     const auto count = static_cast<std::size_t>(end - done);
@@ -263,7 +263,7 @@ void PagedFile::move(const Region& region, std::int64_t begin, std::int64_t end,
   }
 }
 
-/// Piece by piece, each with its own part of the checksum.
+/// Transfers a region piece by piece, and returns the sum of the pieces' checksums.
 Digest PagedFile::transfer(const Region& region, bool writes) const {
   const trace::Span span(trace::Kind::kDisk, writes ? "write" : "read", -1, region.bytes);
   Digest digest;
@@ -315,7 +315,7 @@ void PagedFile::write(Region& region) {
   if (!region.stays) drop(region);
 }
 
-/// Writes what is dirty in the mapped file to the disk, and drops it from the page cache.
+/// Writes dirty pages of the mapped file to the disk, and drops them from the page cache.
 void PagedFile::drop_mapped_pages() {
   const Workers::Lock lock = workers_.lock();
   since_drop_.restart();

@@ -1,4 +1,4 @@
-// Paths: whether something is there, where "no" is told apart from a system that does not say.
+// Existence of paths, where "no" is told apart from a system that does not answer.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 
 namespace sluice {
 
-/// Whether something is there, through links. Error(kIo) with the cause where the system does not say: a
-/// directory that may not be searched, a mount that is stale, a disk that fails.
+/// Whether a path exists, through links. Error(kIo) with the cause if the system does not tell: a directory
+/// that may not be searched, a stale mount, a failing disk.
 [[nodiscard]] bool path_exists(const std::filesystem::path& path);
 
-/// Whether a directory is there, through links. Error(kIo) as above.
+/// Whether a path is a directory, through links. Error(kIo) as path_exists().
 [[nodiscard]] bool directory_exists(const std::filesystem::path& path);
 
 /// Entries of a directory, in no order; empty where there is no directory. Error(kIo) if it cannot be listed.

@@ -20,7 +20,8 @@ namespace sluice {
 namespace {
 
 constexpr std::int64_t kPrefixBytes = 8;
-constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  ///< the reference reader's limit; decimal
+/// Limit of the reference reader on the header, in bytes; decimal.
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::int64_t kAlignment = 8;
 
 std::uint64_t from_little_endian(const std::array<std::byte, kPrefixBytes>& bytes) {
@@ -40,7 +41,7 @@ std::optional<std::int64_t> byte_count(const std::vector<std::int64_t>& shape, D
   return multiply(*product, size_of(dtype));
 }
 
-/// Kind of file that a file which is no safetensors file seems to be, for error messages.
+/// What a file that is not a safetensors file seems to be, for error messages.
 std::string_view likely_cause(std::string_view start) {
   if (start.starts_with("version https://git-lfs"))
     return "; this is a git-lfs pointer, not the weights: run git lfs pull in the model directory";
@@ -60,8 +61,8 @@ std::string likely_cause(const InputFile& file) {
   return std::string(likely_cause(std::string_view(start)));
 }
 
-/// Gives one tensor's numbers their meaning and holds them against each other and the `data_bytes` that there
-/// are.
+/// Interprets one tensor's numbers, and checks them against each other and against the `data_bytes` bytes of
+/// data.
 class EntryReader {
  public:
   EntryReader(const std::string& file, std::int64_t data_begin, std::int64_t data_bytes)
@@ -136,7 +137,8 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump();
 }
 
-/// The header as text, written entry by entry: a JSON object of the library looks every key up in all others.
+/// Header as JSON text, written entry by entry: the library's JSON object would look up every key in all
+/// others.
 std::string header_json(const std::vector<SafetensorsEntry>& entries,
                         const std::map<std::string, std::string>& metadata) {
   std::vector<std::string> items;
@@ -191,7 +193,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view header_json, std::in
   header.data_begin = data_begin;
   header.entries.reserve(raw.tensors.size());
   for (RawTensor& tensor : raw.tensors) header.entries.push_back(read_entry(std::move(tensor)));
-  // Empty tensors share the offset of what follows them, so the length decides after the offset.
+  // Empty tensors share the offset of what follows them, so entries are sorted by offset, then by length.
   std::stable_sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
     return std::tie(a.begin, a.bytes) < std::tie(b.begin, b.bytes);
   });

@@ -17,10 +17,10 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxRank = 16;
 constexpr std::size_t kMaxNameBytes = 4096;
 constexpr int kMaxIgnoredDepth =
-    125;  ///< the reference parser's limit of 128 levels, less the three that have a meaning
+    125;  ///< levels of nesting: the reference parser's limit of 128, less the three that have a meaning
 
-/// Receives the parser's events. Only what the format knows is kept, so nothing grows with nesting, and the
-/// library's parser keeps one bit a level. The member names of events are nlohmann's.
+/// Handler of the parser's events. Keeps only what the format knows, so that nothing grows with nesting; the
+/// library's parser keeps one bit per level. Names of events are nlohmann's.
 class HeaderEvents {
  public:
   explicit HeaderEvents(const std::string& file) : file_(file) {}
@@ -73,7 +73,7 @@ class HeaderEvents {
   std::array<bool, kFields.size()> has_field_{};
 };
 
-/// A value that is no legal number, text or container where it stands.
+/// Handles a scalar: a fault unless a number or text is legal in this place.
 bool HeaderEvents::scalar(const std::string& found) {
   switch (place_) {
     case Place::kOutside:

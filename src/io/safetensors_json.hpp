@@ -23,11 +23,11 @@ struct RawHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads the header's text; memory stays within a constant times its length. `file` is used in messages.
-/// Error(kBadData) naming the rule of FORMAT.md that is broken.
+/// Parses the header's text; memory stays within a constant times its length. `file` is used in messages.
+/// Error(kBadData) with the rule of FORMAT.md that is broken.
 [[nodiscard]] RawHeader parse_safetensors_json(std::string_view json, const std::string& file);
 
-/// Throws Error(kBadData): `file` is not valid, because `found`, against `rule`.
+/// Throws Error(kBadData): `file` is not valid because of `found`, by `rule`.
 [[noreturn]] void reject_safetensors(const std::string& file, std::string_view rule,
                                      const std::string& found);
 

@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-/// Between two looks at whether a stop is asked for.
+/// Milliseconds between two looks at whether a stop was asked for.
 constexpr int kLookMilliseconds = 100;
 
 FileDescriptor make_socket() {
@@ -38,7 +38,7 @@ void require_no_stop(const std::stop_token& stop, const std::string& peer) {
   if (stop.stop_requested()) fail(ExitCode::kIo, "the connection with {} was given up", peer);
 }
 
-/// Whether one of `events`, or an error, has come within a look's time.
+/// Waits for one of `events` or an error for the time between two looks; returns whether it came.
 bool look(int socket, short events) {
   pollfd entry{socket, events, 0};
   return ::poll(&entry, 1, kLookMilliseconds) > 0;

@@ -1,4 +1,4 @@
-// TCP connections, for threads that exchange bytes with another machine beside those that speak MPI.
+// TCP connections, for threads that exchange bytes with another machine beside MPI.
 #pragma once
 
 #include "io/file.hpp"
@@ -11,25 +11,25 @@
 
 namespace sluice {
 
-/// Limit of every wait of a connection: Error(kIo) when nothing has moved for `seconds`, or soon after a stop
-/// is asked for.
+/// Limit on every wait of a connection: Error(kIo) if nothing has moved for `seconds`, or soon after a stop
+/// was asked for.
 struct TcpLimit {
   double seconds = 600;
   std::stop_token stop{};
 };
 
-/// One end of a connection. Move-only; closes itself. Errors of all calls are Error(kIo) with the name of the
+/// One end of a TCP connection. Move-only; closes itself. All calls throw Error(kIo) with the name of the
 /// other end.
 class TcpStream {
  public:
-  /// `peer`: the other end's name for messages.
+  /// `peer` names the other end in messages.
   TcpStream(FileDescriptor socket, std::string peer, TcpLimit limit);
   /// Connects to an IPv4 address such as "10.0.0.2" within the limit.
   [[nodiscard]] static TcpStream connect(const std::string& address, int port, TcpLimit limit);
 
   void set_limit(TcpLimit limit) { limit_ = std::move(limit); }
   void send(std::span<const std::byte> bytes);
-  /// Fills `out`. Error(kIo) also if the other end closes first.
+  /// Fills `out` with received bytes. Error(kIo) also if the other end closes first.
   void receive(std::span<std::byte> out);
 
  private:
@@ -43,11 +43,11 @@ class TcpStream {
 /// Waits for connections on a free port of all interfaces. Move-only.
 class TcpListener {
  public:
-  /// Error(kIo) if the system refuses.
+  /// Begins to listen. Error(kIo) if the system refuses.
   TcpListener();
   [[nodiscard]] int port() const { return port_; }
-  /// The next connection. It may be awaited for any time: Error(kIo) soon after a stop is asked for. The
-  /// stream has `limit`.
+  /// Waits for the next connection, for any time; Error(kIo) soon after a stop was asked for. The returned
+  /// stream has the given limit.
   [[nodiscard]] TcpStream accept(const TcpLimit& limit) const;
 
  private:

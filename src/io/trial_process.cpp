@@ -56,7 +56,7 @@ void limit(int resource, rlim_t most) {
   setrlimit(static_cast<__rlimit_resource>(resource), &found);
 }
 
-/// Sets up the child: its limits, and no signal handlers of ours, which would report its end.
+/// Sets up the child: sets its limits, and removes our signal handlers, which would report its end.
 void become_a_trial(const TrialLimits& limits, std::int64_t address_space) {
   sigset_t ending;
   ::sigemptyset(&ending);
@@ -103,7 +103,7 @@ std::string all_of(int pipe) {
        file, found);
 }
 
-/// No library ends its process so, whatever it reads.
+/// Whether a signal comes from outside: no library ends its process by it, whatever it reads.
 bool is_from_outside(int signal_number) {
   constexpr std::array kSignals{SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   return std::ranges::find(kSignals, signal_number) != kSignals.end();

@@ -15,40 +15,40 @@
 
 namespace sluice {
 
-/// One lock guards what the owner and its threads have in common. A thread that waits asks for work whenever
-/// something has changed, and twice a second in any case. The first error ends all threads and is thrown at
-/// the owner's next call.
+/// Threads and a lock that guards what they share with the owner. A waiting thread asks for work whenever
+/// something has changed, and at least twice a second. The first error ends all threads and is thrown by the
+/// owner's next call.
 class Workers {
  public:
   using Lock = std::unique_lock<std::mutex>;
-  /// Done without the lock.
+  /// A piece of work, done without the lock.
   using Task = std::function<void()>;
-  /// Says, with the lock held, what a thread does next; null: nothing yet.
+  /// Function that returns a thread's next task, called with the lock held; null: nothing to do yet.
   using Claim = std::function<Task()>;
 
   static constexpr double kPatienceSeconds = 20;
 
-  /// `what` the threads do, as in "a thread that reads the checkpoint", for messages. `patience_seconds`: how
-  /// long stop() waits.
+  /// `what` the threads do is for messages, as in "a thread that reads the checkpoint". `patience_seconds`:
+  /// how long stop() waits.
   explicit Workers(std::string what, double patience_seconds = kPatienceSeconds);
   ~Workers() { stop(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// Error(kInternal) if the system grants fewer threads; those that it did grant have ended.
+  /// Starts threads. Error(kInternal) if the system grants fewer; those that started have ended by then.
   void start(int threads, const Claim& claim);
-  /// Waits for the tasks under way, which use memory that must stay until then; no other begins. If one is
-  /// stuck in the kernel the process exits (kIo): nothing else could end this wait.
+  /// Waits for tasks in flight, whose memory must stay valid until then; no further task begins. If one is
+  /// stuck in the kernel the process exits (kIo), since nothing else could end this wait.
   void stop();
 
   [[nodiscard]] Lock lock() const { return Lock(mutex_); }
-  /// Something that a claim or a wait looks at has changed.
+  /// Wakes waiting threads, because something that a claim or wait depends on has changed.
   void notify() { changed_.notify_all(); }
-  /// Throws the error of a task, if there is one. Call it with the lock held.
+  /// Throws the error of a task, if there is one. The caller holds the lock.
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
   }
-  /// Waits until `done` says true, which is called with the lock held; false if it does not within
+  /// Waits until `done` returns true, which is called with the lock held; returns false if it does not within
   /// `limit_seconds`. Throws the error of a task.
   [[nodiscard]] bool wait(Lock& lock, const std::function<bool()>& done,
                           double limit_seconds = std::numeric_limits<double>::infinity());

@@ -47,7 +47,7 @@ void WriteBehind::write_now(const WrittenBlock& block) {
   if (window_.count() >= window_bytes_) turn_window();
 }
 
-/// Begins writeback of the full window and awaits that of the one before, so that dirty pages stay bounded.
+/// Begins writeback of the full window and waits for the window before, so that dirty pages stay bounded.
 void WriteBehind::turn_window() {
   file_.start_writeback(window_.begin, window_.count());
   file_.drop_written(previous_.begin, previous_.count());
@@ -56,7 +56,7 @@ void WriteBehind::turn_window() {
 
 void WriteBehind::close() {
   ring_.wait();
-  if (is_direct_) file_.resize(end_);  // the last block of the disk was written whole
+  if (is_direct_) file_.resize(end_);  // drops what the last block has beyond the file's end
   turn_window();
   turn_window();
   file_.close();

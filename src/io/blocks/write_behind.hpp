@@ -1,5 +1,4 @@
-// Writes a file behind the thread that makes its bytes, which leaves no more than two windows of it in the
-// page cache.
+// Writes a file behind the thread that produces its bytes, with at most two windows of it in the page cache.
 #pragma once
 
 #include "base/range.hpp"
@@ -13,8 +12,8 @@
 
 namespace sluice {
 
-/// Bytes that go to a file: `lines` of equal length, which lie one behind the other in memory and `stride`
-/// bytes apart in the file.
+/// Bytes to be written: `lines` of equal length, which lie one after the other in memory and `stride` bytes
+/// apart in the file.
 struct WrittenBlock {
   std::int64_t offset = 0;
   std::span<const std::byte> data;
@@ -25,21 +24,22 @@ struct WrittenBlock {
 class WriteBehind {
  public:
   enum class Target : std::uint8_t {
-    /// Created, and written past the page cache where the file system has such writes: blocks without lines,
-    /// which are whole blocks of the disk but for the last one, and whose memory begins on a page and has
-    /// room for whole blocks.
+    /// A new file, written past the page cache if the file system has direct writes: blocks have no lines,
+    /// all but the last one are whole blocks of the disk, and their memory begins on a page and has room for
+    /// whole blocks.
     kNewFile,
-    kFoundFile,  ///< written through the page cache
+    kFoundFile,  ///< an existing file, written through the page cache
   };
 
-  /// Through the page cache, whenever `window_bytes` are written they begin to go to the disk, and the window
-  /// before leaves the cache; 0: all stays there. Error(kIo) if the system refuses the file.
+  /// Writes through the page cache: whenever `window_bytes` bytes were written, they begin to go to the disk,
+  /// and the window before leaves the cache; 0: all stays in the cache. Error(kIo) if the system refuses the
+  /// file.
   WriteBehind(const std::filesystem::path& path, Target target, std::int64_t window_bytes);
 
-  /// Begins to write a block, once the one before is written: from then on the memory of that one may be used
-  /// again. Error(kIo), also of blocks before.
+  /// Begins to write a block once the block before is written; the memory of the latter may then be used
+  /// again. Error(kIo), also for earlier blocks.
   void write(const WrittenBlock& block);
-  /// Waits until all of it is on the disk.
+  /// Waits until all bytes are on the disk.
   void close();
 
  private:
@@ -49,11 +49,11 @@ class WriteBehind {
   bool is_direct_ = false;
   std::int64_t window_bytes_;
   OutputFile file_;
-  WrittenBlock block_;  ///< block under way
+  WrittenBlock block_;  ///< block that is being written
   std::int64_t end_ = 0;
   Range window_;    ///< bytes written since writeback was last begun
-  Range previous_;  ///< bytes on their way to the disk
-  BlockRing ring_;  ///< last: its thread uses the rest
+  Range previous_;  ///< bytes that are being written to the disk
+  BlockRing ring_;  ///< writing thread; declared last because it uses the other members
 };
 
 }  // namespace sluice
