@@ -21,7 +21,7 @@ InputFile open_file(const std::filesystem::path& path, std::int64_t bytes) {
   return file;
 }
 
-/// "weights of model.norm.weight", or "" for what lies between.
+/// Content of a file at some bytes: "weights of model.norm.weight", or "" between entries.
 std::string content_at(const SavedFile& file, Range bytes) {
   for (const SavedEntry& entry : file.entries)
     if (entry.offset < bytes.end && entry.offset + entry.bytes() > bytes.begin)

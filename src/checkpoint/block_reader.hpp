@@ -1,4 +1,4 @@
-// Reads a file of a saved step, whose bytes are proved before anything uses them.
+// Reads a file of a checkpoint; every block is verified by its digest before it is used.
 #pragma once
 
 #include "checkpoint/saved_step.hpp"
@@ -12,15 +12,15 @@
 
 namespace sluice {
 
-/// Blocks of kSavedBlockBytes, the last one shorter. Threads may share it.
+/// A file as blocks of kSavedBlockBytes, the last one shorter. Threads may share the object.
 class BlockFile {
  public:
-  /// `file`, which must outlive this, in `directory`, past the page cache where the file system allows it.
-  /// Error(kBadData) if it is missing or has another length.
+  /// Opens `file`, which must outlive this object, in `directory`, past the page cache if the file system
+  /// allows it. Error(kBadData) if it is missing or has another length.
   BlockFile(const std::filesystem::path& directory, const SavedFile& file);
 
-  /// Fills the front of `out`, which has kSavedBlockBytes and begins at a page. Error(kBadData) naming the
-  /// file, the block and what lies in it if the block is not what was saved.
+  /// Reads a block into the front of `out`, which has kSavedBlockBytes bytes and begins on a page.
+  /// Error(kBadData) with the file, the block and its content if the block is not what was saved.
   void load(std::int64_t block, std::span<std::byte> out) const;
 
  private:
@@ -28,7 +28,7 @@ class BlockFile {
   InputFile in_;
 };
 
-/// Holds one block.
+/// Reads a file from any byte on; holds one block.
 class BlockReader {
  public:
   /// Opens a file of a checkpoint as BlockFile does.
@@ -37,7 +37,7 @@ class BlockReader {
   /// Fills `out` from byte `offset` on. Errors of BlockFile::load().
   void read(std::int64_t offset, std::span<std::byte> out);
 
-  /// Reads and proves every block.
+  /// Reads and verifies every block.
   void verify();
 
  private:
@@ -46,7 +46,7 @@ class BlockReader {
   std::int64_t blocks_;
   BlockFile file_;
   MemoryBlock staging_;
-  std::int64_t loaded_ = -1;  ///< block that the staging holds
+  std::int64_t loaded_ = -1;  ///< number of the block in the staging memory; -1: none
 };
 
 }  // namespace sluice

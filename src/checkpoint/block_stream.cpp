@@ -43,15 +43,15 @@ std::span<std::byte> BlockStream::slot(std::size_t index) const {
   return {ring_.data() + index * kBytes, kBytes};
 }
 
-/// Reads a block. Called on the reading threads.
+/// Reads a block; called on the reading threads.
 void BlockStream::fill(std::size_t read, std::size_t index) {
   fault_point("checkpoint.read", rank_);
   const BlockPlace& place = blocks_[read];
   open(place.file)->load(place.block, slot(index));
 }
 
-/// Opens a file. Called on the reading threads; two that need different files open them in turn, which is
-/// seldom.
+/// Opens a file; called on the reading threads. Two threads that need different files open them in turn,
+/// which is rare.
 std::shared_ptr<const BlockFile> BlockStream::open(int file) {
   const std::lock_guard lock(mutex_);
   if (file != open_file_)

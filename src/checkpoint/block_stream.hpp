@@ -15,22 +15,23 @@
 
 namespace sluice {
 
-/// A block of one of SavedStep::files.
+/// Place of a block: one of SavedStep::files, and the block's number in it.
 struct BlockPlace {
   int file = 0;
   std::int64_t block = 0;
   bool operator==(const BlockPlace&) const = default;
 };
 
-/// Two threads read into four blocks of kSavedBlockBytes.
+/// Stream of blocks: two threads read ahead into four blocks of kSavedBlockBytes.
 class BlockStream {
  public:
-  /// `blocks` of `step` in `directory`, both of which must outlive this. `rank` is for messages.
+  /// Reads `blocks` of `step` in `directory`; blocks and step must outlive this object. `rank` is for
+  /// messages.
   BlockStream(const SavedStep& step, const std::filesystem::path& directory, std::vector<BlockPlace> blocks,
               int rank, double limit_seconds);
 
-  /// The first byte of the block, which is kept until that of another is asked for. Blocks are asked for in
-  /// their order. Errors of BlockFile; Error(kInternal) if the disk does not give it within `limit_seconds`.
+  /// First byte of a block, which stays valid until another block is asked for. Blocks must be asked for in
+  /// order. Errors of BlockFile; Error(kInternal) if the disk does not deliver it within `limit_seconds`.
   [[nodiscard]] const std::byte* block(const BlockPlace& place);
 
  private:
@@ -49,11 +50,11 @@ class BlockStream {
   int rank_;
   MemoryBlock ring_;
   std::size_t current_ = 0;  ///< index into blocks_
-  bool is_open_ = false;     ///< whether it was asked for
+  bool is_open_ = false;     ///< whether the present block was asked for
   std::mutex mutex_;
   int open_file_ = -1;
   std::shared_ptr<const BlockFile> file_;
-  BlockRing ahead_;  ///< last: its threads use what stands above
+  BlockRing ahead_;  ///< reading threads; declared last because they use the other members
 };
 
 }  // namespace sluice

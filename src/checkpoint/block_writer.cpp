@@ -24,7 +24,7 @@ void BlockWriter::append(std::span<const std::byte> data) {
   }
 }
 
-/// The block before may still be on its way.
+/// Hands a full block to the writing thread; the block before may still be in flight.
 void BlockWriter::emit() {
   fault_point("checkpoint.write", rank_);
   const std::span<const std::byte> block(filling(), static_cast<std::size_t>(filled_));

@@ -1,4 +1,5 @@
-// Writes a file front to back with a digest of each block, in bounded memory, leaving no page cache.
+// Writes a file front to back with a digest of each block, in bounded memory, and leaves nothing in the page
+// cache.
 #pragma once
 
 #include "base/digest.hpp"
@@ -16,15 +17,15 @@ namespace sluice {
 
 class BlockWriter {
  public:
-  /// What it holds: a block that is written, and one that is filled meanwhile.
+  /// Bytes of staging: a block that is being written, and one that is being filled.
   static constexpr std::int64_t kStagingBytes = 2 * kSavedBlockBytes;
 
   /// Creates `path`; `rank` is for fault points alone.
   BlockWriter(const std::filesystem::path& path, int rank);
 
-  /// Appends. What fills a block goes to the system. Error(kIo) also for what was appended before.
+  /// Appends bytes; full blocks are written. Error(kIo) also for bytes appended before.
   void append(std::span<const std::byte> data);
-  /// Writes what is left, and waits until all of it is on disk.
+  /// Writes the rest, and waits until the file is on disk.
   void close();
 
   [[nodiscard]] std::int64_t bytes() const { return written_ + filled_; }
@@ -42,7 +43,7 @@ class BlockWriter {
   std::int64_t filled_ = 0;
   std::int64_t written_ = 0;
   std::vector<Digest> digests_;
-  WriteBehind file_;  ///< last: it uses the staging memory
+  WriteBehind file_;  ///< file; declared last because it uses the staging memory
 };
 
 }  // namespace sluice

@@ -21,11 +21,12 @@
 namespace sluice {
 namespace {
 
-/// Fills `out` with elements of an entry in its element type.
+/// Function that fills `out` with elements of an entry, in the entry's element type.
 using ReadElements =
     std::function<void(const CheckpointEntry& entry, Range elements, std::span<std::byte> out)>;
 
-/// Out of the files of a step, each block of which is proven; one is open at a time.
+/// Reads elements from the files of a checkpoint, each block of which is verified; one file is open at a
+/// time.
 ReadElements elements_of(const SavedStep& step, const std::filesystem::path& directory,
                          const MatchedCheckpoint& weights) {
   struct Opened {
@@ -43,7 +44,7 @@ ReadElements elements_of(const SavedStep& step, const std::filesystem::path& dir
   };
 }
 
-/// Out of the files of a model, also as codes and scales.
+/// Reads elements from the files of a model, also from codes and scales.
 ReadElements elements_of(const std::filesystem::path& directory, const MatchedCheckpoint& weights) {
   const auto reader = std::make_shared<EntryReader>(weights.index, directory);
   return [reader](const CheckpointEntry& entry, Range elements, std::span<std::byte> out) {
@@ -51,10 +52,10 @@ ReadElements elements_of(const std::filesystem::path& directory, const MatchedCh
   };
 }
 
-/// The weights of files at the places of an arena that nobody allocates.
+/// Weights in files, addressed by the elements of an arena that is never allocated.
 class FileValues final : public ShardValues {
  public:
-  /// `shards` are those of one rank. All references must outlive this.
+  /// `shards` is the plan for a single rank. All references must outlive this object.
   FileValues(const ShardPlan& shards, const MatchedCheckpoint& weights, ReadElements read)
       : shards_(shards), weights_(weights), read_elements_(std::move(read)) {
     for (const MatchedEntry& matched : weights_.match.entries) add(matched);
@@ -78,8 +79,8 @@ class FileValues final : public ShardValues {
  private:
   static constexpr std::int64_t kPieceElements = 256 * kKiB;
 
-  /// Consecutive elements of the arena, or of the buffers, that are those of an entry from `element` on; with
-  /// `rows` of a matrix that the entry has transposed, in so many rows.
+  /// Consecutive elements of the arena, or of the persistent buffers, that are an entry's elements from
+  /// `element` on; with `rows`, a matrix of as many rows that the entry holds transposed.
   struct Run {
     std::int64_t begin = 0;
     std::int64_t count = 0;
@@ -107,7 +108,7 @@ class FileValues final : public ShardValues {
     return weights_.index.entries[static_cast<std::size_t>(matched.entry)];
   }
 
-  /// One rank has every expert's matrix in one run.
+  /// Adds an entry. A single rank has every expert's matrix in one run.
   void add(const MatchedEntry& matched) {
     const CheckpointEntry& entry = entry_of(matched);
     const std::int64_t rows = matched.is_transposed ? entry.shape[entry.shape.size() - 2] : 0;
@@ -134,13 +135,13 @@ class FileValues final : public ShardValues {
     const std::int64_t begin = run.element + inside.begin;
     const std::int64_t before = weights_.index.encoding_of(*run.entry) == nullptr
                                     ? 0
-                                    : begin % 2;  // 4-bit codes begin at even places
+                                    : begin % 2;  // 4-bit codes begin at even elements
     buffer_.resize(static_cast<std::size_t>((before + inside.count()) * size));
     read_elements_(*run.entry, {begin - before, begin + inside.count()}, buffer_);
     convert_elements(buffer_.data() + before * size, run.entry->dtype, out, dtype, inside.count());
   }
 
-  /// A matrix is read once and turned over, since its rows are asked for one after the other.
+  /// Reads a whole matrix and transposes it, since its rows are asked for one after the other.
   void hold(const Run& run) const {
     if (held_ == &run) return;
     const DType dtype = run.entry->dtype;
@@ -158,7 +159,7 @@ class FileValues final : public ShardValues {
   ReadElements read_elements_;
   std::vector<Run> runs_, buffer_runs_;
   mutable std::vector<std::byte> buffer_, matrix_;
-  mutable const Run* held_ = nullptr;  ///< run whose matrix is held
+  mutable const Run* held_ = nullptr;  ///< run whose matrix is held; null: none
 };
 
 void write_model(const ExportStepRequest& request, const ShardValues& values,

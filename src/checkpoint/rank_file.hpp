@@ -1,4 +1,4 @@
-// The file that a rank writes of a saved step: a safetensors file of its ranges of logical tensors.
+// File of one rank in a checkpoint: a safetensors file with the rank's ranges of logical tensors.
 #pragma once
 
 #include "checkpoint/block_writer.hpp"
@@ -14,12 +14,13 @@
 
 namespace sluice {
 
-/// "rank-00002.safetensors"
+/// Name of a rank's file: "rank-00002.safetensors".
 [[nodiscard]] std::string rank_file_name(int rank);
 
 class RankFileWriter {
  public:
-  /// Writes `spans`, as list_state() gives them: copies are left out, and adjacent spans become one entry.
+  /// Plans a file of `spans`, as list_state() returns them: copies are left out, and adjacent spans become
+  /// one entry.
   RankFileWriter(const ParameterManifest& manifest, std::span<const StateSpan> spans, int rank);
 
   [[nodiscard]] const std::string& name() const { return file_.name; }
@@ -28,9 +29,10 @@ class RankFileWriter {
 
   /// Creates the file in `directory`.
   void create(const std::filesystem::path& directory);
-  /// Writes the next of the spans' bytes.
+  /// Appends the next bytes of the spans.
   void append(std::span<const std::byte> bytes) { out_->append(bytes); }
-  /// All bytes were appended: waits until they are on disk. The file's place in the manifest.
+  /// Waits until all bytes are on disk; returns the file's description for the manifest. All bytes must have
+  /// been appended.
   [[nodiscard]] SavedFile close();
 
  private:

@@ -24,13 +24,14 @@ namespace {
 
 constexpr std::int64_t kReadRoundBytes = 256 * kMiB;
 
-/// An entry of a step with its file.
+/// An entry of a checkpoint, with its file.
 struct FiledEntry {
   int file = 0;
   const SavedEntry* entry = nullptr;
 };
 
-using ArrayName = std::pair<std::string_view, std::string_view>;  ///< tensor and array
+/// Names of a tensor and of one of its arrays.
+using ArrayName = std::pair<std::string_view, std::string_view>;
 
 /// The entries of each array, in the order of its numbers.
 std::map<ArrayName, std::vector<FiledEntry>> entries_of(const SavedStep& step) {
@@ -81,7 +82,7 @@ class Planner {
   }
 
  private:
-  /// Takes what an entry has of a span from number `at` on; returns the first number after it.
+  /// Copies the part of a span from number `at` on that an entry holds; returns the first number after it.
   std::int64_t add_part(const StateSpan& span, const FiledEntry& filed, std::int64_t at) {
     const SavedEntry& entry = *filed.entry;
     if (entry.numbers.begin > at || entry.numbers.end <= at) return at;
@@ -100,7 +101,7 @@ class Planner {
   std::vector<RestoreCopy> copies_;
 };
 
-/// The blocks that copies need, in their order.
+/// The blocks that the copies need, in order.
 std::vector<BlockPlace> blocks_of(std::span<const RestoreCopy> copies) {
   std::vector<BlockPlace> blocks;
   for (const RestoreCopy& copy : copies)
@@ -116,13 +117,13 @@ class Restorer {
  public:
   explicit Restorer(std::vector<RestoreCopy> copies) : copies_(std::move(copies)) {}
 
-  /// `read` gives the first byte of a block.
+  /// Carries out copies; `read` returns the first byte of a block.
   template <class Read>
   void run(std::int64_t bytes, const Read& read) {
     while (bytes > 0 && next_ < copies_.size()) bytes -= copy_from(place(), read(place()));
   }
 
-  /// All that copies take of this block, which is that of the next one.
+  /// Carries out all copies from a block, which must be the next one that copies need.
   void take(const BlockPlace& block, const std::byte* data) {
     while (next_ < copies_.size() && place() == block) copy_from(block, data);
   }
@@ -131,7 +132,7 @@ class Restorer {
   [[nodiscard]] std::int64_t offset() const { return copies_[next_].offset + done_; }
   [[nodiscard]] BlockPlace place() const { return {copies_[next_].file, offset() / kSavedBlockBytes}; }
 
-  /// Copies from a block what the next copy takes of it; returns its bytes.
+  /// Carries out the next copy's part in a block; returns its bytes.
   std::int64_t copy_from(const BlockPlace& block, const std::byte* data) {
     const RestoreCopy& copy = copies_[next_];
     const std::int64_t inside = offset() - block.block * kSavedBlockBytes;
@@ -147,7 +148,7 @@ class Restorer {
 
   const std::vector<RestoreCopy> copies_;
   std::size_t next_ = 0;
-  std::int64_t done_ = 0;  ///< bytes of the next copy
+  std::int64_t done_ = 0;  ///< bytes of the next copy that are done
 };
 
 std::int64_t bytes_of(std::span<const RestoreCopy> copies) {
@@ -155,7 +156,8 @@ std::int64_t bytes_of(std::span<const RestoreCopy> copies) {
                          [](std::int64_t sum, const RestoreCopy& copy) { return sum + copy.bytes; });
 }
 
-/// Collective. Carries out copies from files that other ranks read; returns the bytes of the blocks.
+/// Collective over `comm`. Carries out copies from files that other ranks read; returns the bytes of the
+/// blocks.
 std::int64_t fetch(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
                    const StepReaders& readers, std::vector<RestoreCopy> copies, double limit_seconds) {
   std::vector<WantedBlock> wanted;

@@ -1,4 +1,4 @@
-// Brings saved state back into the memory of ranks, however they divide the model now.
+// Restores saved state into the memory of ranks, for any division of the model among them.
 #pragma once
 
 #include "checkpoint/hosts/fetched_blocks.hpp"
@@ -15,7 +15,7 @@
 
 namespace sluice {
 
-/// Bytes of one saved file for one place in a rank's memory.
+/// Copy of bytes of one saved file to a place in a rank's memory.
 struct RestoreCopy {
   int file = 0;  ///< index into SavedStep::files
   std::int64_t offset = 0;
@@ -23,8 +23,8 @@ struct RestoreCopy {
   std::byte* to = nullptr;
 };
 
-/// Copies that a rank makes, file by file and front to back, so that it meets each block once.
-/// Error(kBadData) naming the tensor and the numbers that the checkpoint does not hold, holds twice, or holds
+/// Plans the copies of a rank, file by file and front to back, so that each block is read once.
+/// Error(kBadData) with the tensor and the numbers that the checkpoint does not hold, holds twice, or holds
 /// in another type.
 [[nodiscard]] std::vector<RestoreCopy> plan_restore(const SavedStep& step,
                                                     const std::filesystem::path& directory,
@@ -32,20 +32,20 @@ struct RestoreCopy {
                                                     std::span<const StateSpan> state);
 
 struct RestoreReport {
-  std::int64_t bytes = 0;          ///< bytes of state that this rank has taken over
+  std::int64_t bytes = 0;          ///< bytes of state that this rank has restored
   std::int64_t fetched_bytes = 0;  ///< bytes of whole blocks that other ranks read for this one
   double seconds = 0;
 };
 
-/// Collective over `comm`. Every rank reads from `directory` what `state` needs of it, and no more than the
-/// blocks around it, each proven by its digest. Holds four blocks of kSavedBlockBytes and the table of what
-/// is read. If one rank fails, or its disk gives no block for `limit_seconds`, every rank throws its error,
-/// and `state` holds part of what was there.
+/// Collective over `comm`. Every rank reads from `directory` what `state` needs, and only the blocks around
+/// it, each verified by its digest. Holds four blocks of kSavedBlockBytes and a table of the reads. If one
+/// rank fails, or its disk delivers no block for `limit_seconds`, every rank throws its error, and `state` is
+/// partly overwritten.
 RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
                            const ParameterManifest& manifest, std::span<const StateSpan> state,
                            double limit_seconds = 600);
-/// Restores a checkpoint whose files `readers` read: what another rank reads for this one comes through
-/// `comm`, block by block. Holds two blocks more where there is any.
+/// Collective over `comm`. Restores a checkpoint whose files `readers` read: what another rank reads for this
+/// one is sent through `comm`, block by block. Holds two blocks more if there is any.
 RestoreReport restore_step(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
                            const StepReaders& readers, const ParameterManifest& manifest,
                            std::span<const StateSpan> state, double limit_seconds = 600);

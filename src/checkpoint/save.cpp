@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Seconds between two meetings of ranks that do nothing but write: a failure is known soon.
+/// Seconds between two meetings of ranks that only write, so that a failure is known soon.
 constexpr double kMeetingSeconds = 0.2;
 
 /// Bytes sent to other hosts as copies of ranks' files.
@@ -44,7 +44,7 @@ std::string read_block(const InputFile& in, Range bytes) {
   return block;
 }
 
-/// A file that is there already, as the manifest lists it.
+/// Description of an existing file, as the manifest lists it.
 SavedFile describe_file(const fs::path& directory, const fs::path& name) {
   const InputFile in = InputFile::open(directory / name);
   SavedFile file{name.string(), in.size_bytes(), {}, {}};
@@ -68,7 +68,7 @@ class StepSave::Writing {
         rank_(rank),
         limit_seconds_(request.limit_seconds) {}
 
-  /// `target`: who keeps a copy; none: nobody.
+  /// Starts the thread. `target`: where a copy of the file goes; nothing: there is no copy.
   static void start(const std::shared_ptr<Writing>& writing, const fs::path& directory,
                     const std::optional<CopyTarget>& target) {
     writing->file_.create(directory);
@@ -77,7 +77,7 @@ class StepSave::Writing {
     writing->thread_ = std::thread([writing] { writing->run(); });
   }
 
-  /// Ends the thread at its next block; leaves it alone where it seems to be stuck.
+  /// Ends the thread at its next block; abandons it if it seems to be stuck.
   void stop() {
     reader_.stop();
     stop_.request_stop();
@@ -95,7 +95,7 @@ class StepSave::Writing {
     return has_ended_;
   }
 
-  /// Waits that long for the end. Error(kIo) if the thread failed, or is stuck.
+  /// Waits `seconds` for the thread to end. Error(kIo) if it failed, or is stuck.
   void wait(double seconds) {
     std::unique_lock lock(mutex_);
     const std::int64_t blocks = blocks_;
@@ -112,7 +112,7 @@ class StepSave::Writing {
          file_.name(), idle_seconds_);
   }
 
-  /// File that the thread has written, once it has ended well.
+  /// File that the thread has written, once it has ended without an error.
   [[nodiscard]] const SavedFile& file() const { return saved_; }
 
  private:
@@ -125,7 +125,7 @@ class StepSave::Writing {
       while (reader_.next(kSavedBlockBytes, append)) count_block();
       if (reader_.stopped()) return;
       saved_ = file_.close();
-      reader_.stop();  // what is copied comes from the disk, so that all units may change
+      reader_.stop();  // the copy is made from the disk, so all units may change
       if (target_) send();
     });
     reader_.stop();
@@ -173,7 +173,7 @@ class StepSave::Writing {
   Outcome outcome_;
   SavedFile saved_;
   std::int64_t blocks_ = 0;
-  double idle_seconds_ = 0;  ///< seconds in which the thread wrote nothing, as far as it was waited for
+  double idle_seconds_ = 0;  ///< seconds without a write during waits for the thread
   bool is_sending_ = false;
   bool is_stuck_ = false;
 };
@@ -184,7 +184,7 @@ StepSave::StepSave(Communicator& comm, SaveRequest request)
       target_(request_.directory / step_name(request_.description.step)),
       disks_(request_.disks.value_or(RankDisks::shared(comm.size()))),
       writing_(std::make_shared<Writing>(request_, comm.rank())) {
-  request_.state = {};  // one entry for each run of each array: the writer has them
+  request_.state = {};  // drops the spans, one for each run of each array, since the writer has them
   run_together(comm_, [&] {
     if (is_first()) staged_.emplace(target_, IfTaken::kNextName);
   });
@@ -211,7 +211,8 @@ void StepSave::stop() {
   for (const auto& copy : incoming_) copy->stop();
 }
 
-/// Collective. Opens what takes in copies of other ranks' files; returns where this rank's goes.
+/// Collective over `comm`. Opens what receives copies of other ranks' files; returns where this rank's copy
+/// goes.
 std::optional<CopyTarget> StepSave::exchange_targets() {
   if (!request_.has_copies) return std::nullopt;
   ByteWriter own;
@@ -254,7 +255,7 @@ SaveReport StepSave::finish() {
   if (disks_.count() > 1) {
     step = parse_manifest(comm_.broadcast_text(is_root() ? to_manifest(step) : "", 0),
                           std::string(kManifestFile));
-    request_.description.attempt = step.attempt;  // which rank 0 alone may know
+    request_.description.attempt = step.attempt;  // the number of the attempt, which only rank 0 may know
     share_companions(step);
   }
   SaveReport report{.bytes = step.bytes(), .copied_bytes = copied_bytes(step)};
@@ -269,7 +270,8 @@ SaveReport StepSave::finish() {
   return report;
 }
 
-/// Ranks meet meanwhile, so that none waits for another longer than the deadlines of communication allow.
+/// Waits until all is written. Ranks meet meanwhile, so that none waits for another longer than the deadlines
+/// of communication allow.
 void StepSave::wait_until_written() {
   for (std::int64_t writing = 1; writing != 0;) {
     try {
@@ -278,7 +280,7 @@ void StepSave::wait_until_written() {
         if (writing_->has_ended()) wait_for_copies(kMeetingSeconds);
       });
     } catch (const SharedError&) {
-      // Who sends a copy learns that the other end has closed, and the other end knows why.
+      // A sender only learns that the other end has closed, but the other end knows why.
       run_together(comm_, [&] { wait_for_copies(kMeetingSeconds); });
       throw;
     }
@@ -291,7 +293,7 @@ void StepSave::wait_for_copies(double seconds) {
   for (const auto& copy : incoming_) copy->wait(seconds);
 }
 
-/// Rank 0. Puts there what only goes along. The step with all of its files.
+/// Called on rank 0. Adds the companion files, and returns the step with all of its files.
 SavedStep StepSave::complete(const std::vector<std::string>& files) const {
   SavedStep step = request_.description;
   if (disks_.count() > 1) step.hosts = request_.hosts;
@@ -306,7 +308,7 @@ SavedStep StepSave::complete(const std::vector<std::string>& files) const {
   return step;
 }
 
-/// Collective. From rank 0's disk to the others, a block at a time.
+/// Collective over `comm`. Sends companion files from rank 0's disk to the other disks, a block at a time.
 void StepSave::share_companions(const SavedStep& step) const {
   const std::size_t ranks = static_cast<std::size_t>(comm_.size());
   for (const SavedFile& file : std::span(step.files).subspan(ranks)) {
@@ -332,7 +334,7 @@ void StepSave::share_companions(const SavedStep& step) const {
   }
 }
 
-/// Writes the manifest. Called on the first rank of each disk.
+/// Writes the manifest; called on the first rank of each disk.
 void StepSave::write_manifest(const SavedStep& step) const {
   fault_point("checkpoint.manifest", comm_.rank());
   OutputFile manifest = create_manifest(staged_->path(), step);
@@ -340,11 +342,12 @@ void StepSave::write_manifest(const SavedStep& step) const {
   manifest.close();
 }
 
-/// A step of this number may be one that this training has gone back behind, or, where this rank was cut off
-/// and the job was started again without it, one of a later attempt.
+/// Replaces a step of the same number: this training may have gone back behind it; or, if this rank was cut
+/// off and the job was started again without it, a later attempt has saved it.
 void StepSave::replace_step() const {
   std::int64_t attempt = 0;
-  static_cast<void>(outcome_of([&] { attempt = read_saved_step(target_).attempt; }));  // a broken one may go
+  // A broken step may be replaced.
+  static_cast<void>(outcome_of([&] { attempt = read_saved_step(target_).attempt; }));
   if (attempt > request_.description.attempt)
     fail(ExitCode::kInternal,
          "{} was saved by attempt {} of this run, and this is attempt {}, which does not count any more",
@@ -352,7 +355,8 @@ void StepSave::replace_step() const {
   remove_step(target_);
 }
 
-/// Collective. Gives the step its name on each disk; where that fails on one, it goes on the others.
+/// Collective over `comm`. Gives the step its name on each disk; if that fails on one disk, it is undone on
+/// the others.
 void StepSave::commit() {
   bool is_named = false;
   try {
@@ -370,7 +374,8 @@ void StepSave::commit() {
   }
 }
 
-/// Collective. What one disk lacks of older steps counts as well: a host may have been away.
+/// Collective over `comm`. Removes old steps; what one disk lacks of them counts too, since a host may have
+/// been away.
 void StepSave::prune() const {
   run_together(comm_, [&] {
     if (!is_first()) return;

@@ -1,4 +1,4 @@
-// Saves a step: every rank writes its own file, the first rank of each disk the manifest, and directories
+// Saves a checkpoint: every rank writes its own file, the first rank of each disk the manifest; directories
 // appear whole or not at all.
 #pragma once
 
@@ -25,33 +25,33 @@
 namespace sluice {
 
 struct SaveRequest {
-  std::filesystem::path directory;  ///< directory of all steps; the ranks of one disk see the same
+  std::filesystem::path directory;  ///< directory of all checkpoints; the same for the ranks of one disk
   const ParameterManifest& manifest;
-  /// This rank's, each unit's together, best in the order in which units are updated.
+  /// State of this rank, the spans of each unit together, best in the order in which units are updated.
   std::vector<StateSpan> state;
-  /// The paged arena that the state is part of, settled; null where all of it is in memory.
+  /// The paged arena that the state is part of, settled; null if all of it is in memory.
   const ShardArena* paged = nullptr;
-  SavedStep description;                    ///< of the step, its files apart; used on rank 0
-  std::vector<CompanionFile> companions{};  ///< small files that go along; used on rank 0
+  SavedStep description;                    ///< description of the step without its files; used on rank 0
+  std::vector<CompanionFile> companions{};  ///< companion files to save with it; used on rank 0
   std::int64_t keep = 2;
   std::int64_t keep_every = 0;
-  /// Steps that must not outlive this one, because they are of another course of training; used on the first
-  /// rank of each disk.
+  /// Checkpoints to remove with this save, because they belong to another course of training; used on the
+  /// first rank of each disk.
   std::vector<std::filesystem::path> superseded{};
   std::optional<RankDisks> disks{};  ///< disks of the ranks; empty: all share one
-  /// The name of each disk's host, if each host has its own; used on rank 0.
+  /// Name of each disk's host, if each host has its own disk; used on rank 0.
   std::vector<std::string> hosts{};
-  /// Whether a rank of another host keeps a copy of each rank's file; needs two disks.
+  /// Whether a rank of another host keeps a copy of each rank's file; needs at least two disks.
   bool has_copies = false;
-  double limit_seconds = 600;  ///< time in which the disk must take a block
+  double limit_seconds = 600;  ///< seconds within which the disk must accept a block
 };
 
 struct SaveReport {
   std::int64_t bytes = 0;         ///< bytes of all files; known on rank 0
   std::int64_t copied_bytes = 0;  ///< bytes of the copies on other hosts; known on rank 0
   double seconds = 0;             ///< seconds from the beginning of the save to its end
-  double waited_seconds = 0;      ///< seconds of the save in which this rank did nothing else
-  HeldOutStep best{};             ///< the best step on held-out tokens, as the saved step tells
+  double waited_seconds = 0;      ///< seconds of the save during which this rank did nothing else
+  HeldOutStep best{};             ///< the checkpoint with the lowest held-out loss, as this one records it
 };
 
 /// A step that is being written, on a thread of each rank, while training goes on: a unit that is to be
@@ -65,30 +65,31 @@ struct SaveReport {
 /// under the step's name; only then do older steps go.
 class StepSave {
  public:
-  /// Collective over `comm`, which must outlive this, as must `request.manifest` and the memory of
-  /// `request.state`. Makes the directory and the files under a temporary name, and begins to write.
+  /// Collective over `comm`, which must outlive this object, as must `request.manifest` and the memory of
+  /// `request.state`. Creates the directory and the files under a temporary name, and begins to write.
   /// Error(kIo) on every rank alike.
   StepSave(Communicator& comm, SaveRequest request);
-  /// Without finish() the step is given up.
+  /// Abandons the save unless finish() was called.
   ~StepSave();
   StepSave(const StepSave&) = delete;
   StepSave& operator=(const StepSave&) = delete;
 
-  /// Keeps a unit's state for the save; call it before the unit is updated. Error(kIo) if the disk takes
-  /// nothing for `limit_seconds`.
+  /// Keeps a unit's state for the save; must be called before the unit is updated. Error(kIo) if the disk
+  /// accepts nothing for `limit_seconds`.
   void keep(int unit);
 
-  /// Whether this rank's file and the copies that it takes in are on disk, or will not come to be there.
+  /// Whether this rank's file and the copies that it receives are on disk, or have failed.
   [[nodiscard]] bool is_written() const;
 
-  /// Collective. Waits for all files, publishes the step, and removes those that need not be kept.
+  /// Collective over `comm`. Waits for all files, publishes the checkpoint, and removes those that need not
+  /// be kept.
   SaveReport finish();
 
  private:
   class Writing;
 
   [[nodiscard]] bool is_root() const { return comm_.rank() == 0; }
-  /// Whether this rank does what is done once on its disk.
+  /// Whether this rank does the work that is done once per disk.
   [[nodiscard]] bool is_first() const { return disks_.is_first(comm_.rank()); }
   void stop();
   [[nodiscard]] std::optional<CopyTarget> exchange_targets();
@@ -105,18 +106,19 @@ class StepSave {
   SaveRequest request_;
   std::filesystem::path target_;
   RankDisks disks_;
-  std::optional<StagedDirectory> staged_;  ///< the step's directory, held by the first rank of each disk
-  /// Copies of other ranks' files that this rank takes in.
+  /// Directory of the checkpoint, held by the first rank of each disk.
+  std::optional<StagedDirectory> staged_;
+  /// Copies of other ranks' files that this rank receives.
   std::vector<std::shared_ptr<IncomingCopy>> incoming_;
   std::shared_ptr<Writing> writing_;  ///< state shared with the thread, which may be stuck in a system call
   Stopwatch since_begin_;
   double waited_seconds_ = 0;
 };
 
-/// Collective over `comm`. A StepSave that is waited for.
+/// Collective over `comm`. Saves a checkpoint and waits for it.
 SaveReport save_step(Communicator& comm, SaveRequest request);
 
-/// Bytes that a rank holds of a step in the making, besides what training goes on to change.
+/// Bytes that a rank holds for a save besides a copy of state that training changes.
 inline constexpr std::int64_t kSaveStagingBytes = BlockWriter::kStagingBytes;
 
 }  // namespace sluice

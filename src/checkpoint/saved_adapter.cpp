@@ -38,7 +38,7 @@ PeftAdapter saved_adapter(const SavedStep& step, const std::filesystem::path& di
     out.files.push_back({directory / file.name, file.bytes});
   out.open = [directory, files = step.files](const AdapterFile& opened) -> ReadAdapterFile {
     const auto file = std::ranges::find(files, opened.path.filename().string(), &SavedFile::name);
-    // The reader refers to what the step says of the file.
+    // The reader refers to the file's description, so it is kept with it.
     const auto kept = std::make_shared<const SavedFile>(*file);
     return [kept, reader = std::make_shared<BlockReader>(directory, *kept)](
                std::int64_t offset, std::span<std::byte> bytes) { reader->read(offset, bytes); };

@@ -1,4 +1,4 @@
-// The adapter that a saved step of a training holds, for another job to begin with or to compute with.
+// Adapter of a checkpoint, for another job to start from or to compute with.
 #pragma once
 
 #include "adapter/peft_adapter.hpp"
@@ -9,10 +9,9 @@
 
 namespace sluice {
 
-/// `adapters` are those of the step, read from `directory`; `manifest` is of a model without adapters. Every
-/// block of a file is proven before it is used.
-/// Error(kBadData) if they adapt what the model does not have, or if their values are not there once and
-/// whole in the model's shapes.
+/// `adapters` describes the adapters of the checkpoint in `directory`; `manifest` is of a model without
+/// adapters. Every block of a file is verified before it is used. Error(kBadData) if they adapt weights that
+/// the model does not have, or if their values are not there once and whole in the model's shapes.
 [[nodiscard]] PeftAdapter saved_adapter(const SavedStep& step, const std::filesystem::path& directory,
                                         const SavedAdapters& adapters, ParameterManifest manifest);
 

@@ -25,7 +25,7 @@ constexpr std::int64_t kFormat = 1, kFormatOfHosts = 2;
 constexpr std::size_t kHexDigits = 32;
 constexpr std::int64_t kMostHosts = std::numeric_limits<int>::max();
 
-/// A JSON object with the name of its file, for messages.
+/// Reader of a JSON object, with the name of its file for messages.
 class Reader {
  public:
   Reader(const json& object, const std::string& name) : object_(object), name_(name) {
@@ -109,7 +109,7 @@ SavedEntry entry_from(const Reader& in, std::int64_t file_bytes) {
   return entry;
 }
 
-/// Whether this is the name of a file in a directory, or in a folder there.
+/// Whether a text is the name of a file in a directory, or in a folder of it.
 bool is_file_name(const std::string& name) {
   const std::filesystem::path path(name);
   const bool stays = std::ranges::none_of(path, [](const std::filesystem::path& part) {

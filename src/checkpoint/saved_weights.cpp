@@ -23,7 +23,7 @@ class Collector {
       if (entry.array == kWeightsArray) add(entry, number);
   }
 
-  /// Each of these tensors once and whole in `entries`.
+  /// Checks that `entries` have each of these tensors once and whole.
   void check(std::span<const MatchedEntry> entries, const std::vector<int>& tensors) const {
     const std::vector<Coverage::Fault> faults = faults_of(entries, manifest_, tensors);
     if (!faults.empty())

@@ -1,4 +1,4 @@
-// The weights of a saved step as the loader takes those of any checkpoint.
+// Weights of a checkpoint, in the form in which the loader takes those of a model.
 #pragma once
 
 #include "checkpoint/saved_step.hpp"
@@ -9,13 +9,13 @@
 
 namespace sluice {
 
-/// Ranges of tensors of `manifest` but for its adapters, each within one expert of fused ones. Error(kBadData) with the first
-/// tensor that the step, read from `directory`, does not hold once and whole, or in a type that does not
-/// convert to `arena`.
+/// Matches the weights of a checkpoint in `directory` with the tensors of `manifest` but its adapters, in
+/// ranges within one expert of fused ones. Error(kBadData) with the first tensor that the checkpoint does not
+/// hold once and whole, or holds in a type that does not convert to `arena`.
 [[nodiscard]] MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,
                                               const ParameterManifest& manifest, DType arena);
 
-/// Matches the tensors that were trained alone, whether the checkpoint holds others or not.
+/// Matches only the tensors that were trained, whether the checkpoint holds others or not.
 [[nodiscard]] MatchedCheckpoint saved_trained_weights(const SavedStep& step,
                                                       const std::filesystem::path& directory,
                                                       const ParameterManifest& manifest, DType arena);

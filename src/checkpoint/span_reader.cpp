@@ -12,7 +12,7 @@ namespace {
 
 bool is_saved(const StateSpan& span) { return !span.is_copy && span.bytes() > 0; }
 
-/// Calls `visit` with the first span of each unit and the first after it.
+/// Calls `visit` with the first span of each unit, and the first span after it.
 template <class Visit>
 void for_each_unit(std::span<const StateSpan> spans, const Visit& visit) {
   for (std::size_t begin = 0, end = 0; begin < spans.size(); begin = end) {

@@ -1,4 +1,4 @@
-// Reads a rank's state once, front to back, on one thread, while another changes it unit after unit.
+// Reads a rank's state once, front to back, on one thread, while another thread changes it unit after unit.
 #pragma once
 
 #include "checkpoint/state_spans.hpp"
@@ -15,34 +15,34 @@
 
 namespace sluice {
 
-/// A unit that is to change before it was read is copied first, one unit at a time: so the bytes that are
-/// read are those of one moment, and take at most the largest unit more.
+/// Reads spans of state as they were at one moment: a unit that is to change before it was read is copied
+/// first, one unit at a time, which takes at most the bytes of the largest unit.
 class SpanReader {
  public:
-  /// `spans` have each unit's together, best in the order in which units change. Nothing is read for
-  /// `limit_seconds` while keep() waits: that is its Error(kIo). `paged`, if it is not null, is the paged
-  /// arena that they are part of, settled, and must outlive the reading, which then takes `bytes` of next()
-  /// more.
+  /// `spans` has the spans of each unit together, best in the order in which units change. keep() throws
+  /// Error(kIo) if nothing is read for `limit_seconds` while it waits. `paged`, if not null, is the paged
+  /// arena that they are part of, settled; it must outlive the reading, which then takes another `bytes` of
+  /// next().
   SpanReader(std::vector<StateSpan> spans, double limit_seconds, const ShardArena* paged = nullptr);
 
-  // Calls of the reading thread:
+  // Functions of the reading thread:
 
   using Use = std::function<void(const StateSpan& span, std::span<const std::byte> bytes)>;
-  /// Calls `use` with the next bytes and the span that they belong to, at most `bytes` of them; false: there
-  /// are none left, or stop() was called. Errors of PagedFile::peek().
+  /// Calls `use` with at most `bytes` of the next bytes and the span that they belong to; returns false if
+  /// none are left, or if stop() was called. Errors of PagedFile::peek().
   bool next(std::int64_t bytes, const Use& use);
 
-  // Calls of the updating thread:
+  // Functions of the updating thread:
 
-  /// Keeps a copy of a unit for the reader; call it before the unit changes. Waits until the unit before, if
-  /// it had to be copied, is read.
+  /// Keeps a copy of a unit for the reader; must be called before the unit changes. Waits until the unit that
+  /// was copied before, if any, is read.
   void keep(int unit);
-  /// Nothing more will be read: keep() has nothing to do.
+  /// Ends the reading: keep() has nothing to do afterwards.
   void stop();
   [[nodiscard]] bool stopped();
 
  private:
-  /// The spans of a unit: [begin, end) of spans_.
+  /// Spans [begin, end) of spans_, which belong to one unit.
   struct Unit {
     std::size_t begin = 0, end = 0;
   };
@@ -50,28 +50,28 @@ class SpanReader {
   [[nodiscard]] bool is_read(const Unit& unit) const { return stopped_ || next_ >= unit.end; }
   [[nodiscard]] bool is_copied(const Unit& unit) const { return copied_end_ == unit.end; }
   void copy(const Unit& unit);
-  /// Waits for `condition`, as long as reading goes on meanwhile.
+  /// Waits for `condition`, as long as reading progresses.
   void wait_for(std::unique_lock<std::mutex>& lock, const std::function<bool()>& condition);
 
   std::vector<StateSpan> spans_;
-  std::vector<Unit> units_;  ///< units by number; empty where this rank keeps nothing of a unit
+  std::vector<Unit> units_;  ///< spans of each unit; empty if this rank keeps nothing of the unit
   double limit_seconds_;
   const ShardArena* paged_;
-  MemoryBlock room_;  ///< for what lies on a disk
+  MemoryBlock room_;  ///< memory for bytes read from a disk
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t next_ = 0;         ///< span to be read
+  std::size_t next_ = 0;         ///< index of the span to be read next
   std::int64_t next_bytes_ = 0;  ///< bytes of the next unit that have been read
   std::int64_t reads_ = 0;
-  bool is_reading_ = false;     ///< whether a read goes on without the lock
-  bool wants_to_copy_ = false;  ///< the reader lets the other thread in
+  bool is_reading_ = false;     ///< whether the reader is reading without the lock
+  bool wants_to_copy_ = false;  ///< whether the other thread waits to copy, so that the reader lets it in
   bool stopped_ = false;
   MemoryBlock copy_;            ///< copy of the unit whose spans end with copied_end_
-  std::size_t copied_end_ = 0;  ///< 0 for none
+  std::size_t copied_end_ = 0;  ///< end of the copied unit's spans; 0: no unit is copied
 };
 
-/// Bytes of the unit that takes most.
+/// Bytes of the largest unit in `spans`.
 [[nodiscard]] std::int64_t largest_unit_bytes(std::span<const StateSpan> spans);
 
 }  // namespace sluice

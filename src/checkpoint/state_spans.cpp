@@ -23,7 +23,7 @@ void list_weights(const ParameterManifest& manifest, const ShardArena& weights, 
   }
 }
 
-/// They are few, and every rank has them: that of the first one is saved.
+/// Lists the persistent buffers: they are few, every rank has them, and the first rank's are saved.
 void list_buffers(const ShardArena& weights, std::vector<StateSpan>& out) {
   const UnitLayouts& layouts = weights.plan().layouts();
   for (const BufferPlace& buffer : layouts.buffers)
@@ -36,9 +36,10 @@ void list_buffers(const ShardArena& weights, std::vector<StateSpan>& out) {
                    .is_copy = weights.rank() != 0});
 }
 
-/// The numbers of a part that belong to what a rank owns of a matrix, counted over its tensor.
+/// Numbers of an array's part that belong to what a rank owns of a matrix, counted over the whole tensor.
 Range numbers_of(const StatePart& part, const MatrixState& matrix) {
-  const std::int64_t before = std::max<std::int64_t>(matrix.expert, 0);  // matrices of the tensor
+  // Number of matrices of the tensor before this one.
+  const std::int64_t before = std::max<std::int64_t>(matrix.expert, 0);
   std::int64_t whole = 0, first = 0;
   switch (part.grain) {
     case StateGrain::kElement:
@@ -53,7 +54,7 @@ Range numbers_of(const StatePart& part, const MatrixState& matrix) {
       whole = matrix.shape.rows;
       first = matrix.owned.begin / matrix.shape.columns;
       break;
-    // A vector's elements; a matrix's columns, all of them on each rank that has rows.
+    // Elements of a vector; for a matrix its columns, all of them on each rank that has rows.
     case StateGrain::kColumn:
       whole = matrix.shape.columns;
       first = matrix.shape.is_vector() ? matrix.owned.begin : 0;
@@ -77,7 +78,7 @@ void list_matrix(const TensorInfo& tensor, const MatrixState& matrix, int unit, 
   }
 }
 
-/// Weights first, then the state in the order of StateArray.
+/// Sort key of arrays: weights first, then the state in the order of StateArray.
 int order_of(std::string_view array) {
   for (std::size_t i = 0; i < kStateArrays; ++i)
     if (name_of(static_cast<StateArray>(i)) == array) return static_cast<int>(i) + 1;

@@ -20,25 +20,25 @@ inline constexpr std::string_view kWeightsArray = "weights";
 /// Consecutive numbers of one array of a tensor, in this rank's memory.
 struct StateSpan {
   int tensor = -1;         ///< index of the tensor in the manifest
-  int unit = -1;           ///< unit that the tensor is part of; for a persistent buffer the number of units
-  std::string_view array;  ///< kWeightsArray, or name_of(StateArray)
+  int unit = -1;           ///< unit of the tensor; for a persistent buffer the number of units
+  std::string_view array;  ///< name of the array: kWeightsArray, or name_of(StateArray)
   DType dtype = DType::kFloat32;
-  Range numbers;  ///< elements of the whole tensor's array
+  Range numbers;  ///< range of numbers, counted over the whole tensor
   std::byte* data = nullptr;
-  bool is_copy = false;  ///< other ranks keep the same numbers, and one of them saves them
+  bool is_copy = false;  ///< whether other ranks keep the same numbers, one of which saves them
 
   [[nodiscard]] std::int64_t bytes() const { return numbers.count() * size_of(dtype); }
 };
 
-/// An optimizer's state on this rank: `block` is laid out as `layout` says. Null without an optimizer.
+/// Optimizer state of this rank: `block` is laid out as `layout` says. Null without an optimizer.
 struct OptimizerBlock {
   const OptimizerLayout* layout = nullptr;
   OptimizerMode mode{};
   std::byte* block = nullptr;
 };
 
-/// All that the rank of `weights` keeps and that training changes, and the persistent buffers, ordered by
-/// unit, tensor, array and numbers. Refers to the memory of both.
+/// Lists all state of this rank that training changes, and the persistent buffers, ordered by unit, tensor,
+/// array and numbers. Refers to the memory of both.
 [[nodiscard]] std::vector<StateSpan> list_state(const ParameterManifest& manifest, const ShardArena& weights,
                                                 const OptimizerBlock& optimizer);
 

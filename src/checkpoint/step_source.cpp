@@ -20,7 +20,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-/// The copy of the job in a run's directory; nothing where there is none, or none that this version reads.
+/// The copy of the job in a run's directory; nothing if there is none that this version reads.
 std::optional<JobCopy> job_of_run(const fs::path& run) {
   if (!is_there(run / kJobCopyFile)) return std::nullopt;
   try {
@@ -58,7 +58,7 @@ HeldOutStep best_step(const std::vector<StepPlace>& steps) {
     try {
       return read_saved_step(place->path).best;
     } catch (const Error&) {
-      continue;  // told where it is listed or resumed from
+      continue;  // the fault is reported when the checkpoint is listed or resumed from
     }
   }
   return {};

@@ -15,7 +15,7 @@ namespace sluice {
 namespace {
 
 constexpr int kBlockTag = 31;
-/// Rounds between two meetings of all ranks, which learn of a failure there.
+/// Rounds between two meetings of all ranks, in which they learn of failures.
 constexpr std::int64_t kRoundsTogether = 64;
 
 std::string to_bytes(const std::vector<WantedBlock>& wanted) {
@@ -58,8 +58,8 @@ class Exchange {
     blocks_.emplace(step_, directory_, std::move(read), comm.rank(), limit_seconds);
   }
 
-  /// The transfers of the rounds before `end`. What fails is told by outcome(): the others go on, so that
-  /// nobody waits for this rank.
+  /// Makes the transfers of the rounds before `end`. Failures are told by outcome(); other transfers go on,
+  /// so that no rank waits for this one.
   void run(std::int64_t end, const std::function<void(const BlockPlace&, const std::byte*)>& use) {
     while (next_ < own_.size() && own_[next_].round < end) {
       const std::int64_t round = own_[next_].round;
@@ -76,7 +76,7 @@ class Exchange {
     }
   }
 
-  /// Failures of this rank's reads, and then of its receives.
+  /// Failures of this rank's reads, and failures of its receives.
   [[nodiscard]] const Outcome& unread() const { return unread_; }
   [[nodiscard]] const Outcome& wrong() const { return wrong_; }
 
@@ -93,7 +93,7 @@ class Exchange {
     return comm_.receive(room_.data(), bytes_of(transfer.place), transfer.from, kBlockTag);
   }
 
-  /// Bytes that prove to be wrong in place of those that cannot be read.
+  /// Sends a block; wrong bytes in place of a block that cannot be read, which its digest reveals.
   Work send(const BlockTransfer& transfer) {
     const std::byte* data = room_.data() + kSavedBlockBytes;
     attempt(unread_, [&] { data = blocks_->block(transfer.place); });
@@ -115,7 +115,7 @@ class Exchange {
   const std::filesystem::path& directory_;
   std::vector<BlockTransfer> own_;
   std::size_t next_ = 0;
-  MemoryBlock room_;  ///< a block that arrives, and one that is sent in place of an unreadable one
+  MemoryBlock room_;  ///< memory for a block that arrives, and for one sent in place of an unreadable one
   std::optional<BlockStream> blocks_;
   Outcome unread_, wrong_;
 };

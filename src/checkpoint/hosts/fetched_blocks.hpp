@@ -1,4 +1,4 @@
-// Blocks of a saved step that lie on other hosts' disks, brought by the ranks that can read them.
+// Fetches blocks of a checkpoint from other hosts' disks, by the ranks that can read them.
 #pragma once
 
 #include "checkpoint/block_stream.hpp"
@@ -20,7 +20,8 @@ class StepReaders {
  public:
   /// Every rank reads all files for itself.
   StepReaders() = default;
-  /// A rank reads what its own disk has, and else a rank of a disk that has the file: those take turns.
+  /// A rank reads files on its own disk; other files are read by ranks of a disk that has them, which take
+  /// turns.
   StepReaders(FileHolders holders, RankDisks disks);
 
   [[nodiscard]] int reader_of(int file, int rank) const;
@@ -30,8 +31,8 @@ class StepReaders {
   std::optional<RankDisks> disks_;
 };
 
-/// A block that rank `from` reads for rank `to`. In one round a rank sends at most one block and receives at
-/// most one.
+/// Transfer of a block that rank `from` reads for rank `to`. In one round a rank sends at most one block and
+/// receives at most one.
 struct BlockTransfer {
   BlockPlace place;
   int from = 0;
@@ -40,19 +41,19 @@ struct BlockTransfer {
   bool operator==(const BlockTransfer&) const = default;
 };
 
-/// A block that a rank wants of another one.
+/// A block that a rank needs from another rank.
 struct WantedBlock {
   BlockPlace place;
   int from = 0;
 };
 
-/// The transfers that bring each rank what it wants, in the order of its list; by round.
+/// Transfers that bring each rank the blocks of its list, in order; by round.
 [[nodiscard]] std::vector<BlockTransfer> order_transfers(const std::vector<std::vector<WantedBlock>>& wanted);
 
-/// Collective over `comm`. Brings this rank the blocks that it wants of other ranks, one after the other in
-/// their order, each proven by its digest, and reads for other ranks from `directory`. `use` is called with
-/// each block, which is there until it returns. Holds six blocks of kSavedBlockBytes and the list of all
-/// ranks' blocks. If one rank fails, every rank throws its error.
+/// Collective over `comm`. Fetches the blocks that this rank needs from other ranks, one after the other in
+/// their order, each verified by its digest, and reads blocks for other ranks from `directory`. `use` is
+/// called with each block, which is valid until it returns. Holds six blocks of kSavedBlockBytes and the list
+/// of all ranks' blocks. If one rank fails, every rank throws its error.
 void fetch_blocks(Communicator& comm, const SavedStep& step, const std::filesystem::path& directory,
                   const std::vector<WantedBlock>& wanted, double limit_seconds,
                   const std::function<void(const BlockPlace&, const std::byte*)>& use);

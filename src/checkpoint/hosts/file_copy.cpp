@@ -20,11 +20,11 @@
 namespace sluice {
 namespace {
 
-/// Bytes that are taken from the connection at once, at most.
+/// Most bytes that are taken from the connection at once.
 constexpr std::int64_t kPieceBytes = 256 * kKiB;
-/// How long one address of a host, and one that has connected, may take to answer.
+/// Seconds that one address of a host, or a connected peer, may take to answer.
 constexpr double kGreetingSeconds = 5;
-/// How long a thread that was asked to end may take.
+/// Seconds that a thread which was asked to end may take.
 constexpr double kEndSeconds = 10;
 constexpr std::byte kWelcome{'w'};
 
@@ -35,7 +35,7 @@ std::string make_token() {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// The connection over one address, where the right one answers.
+/// Connects to one address; returns the connection if the right host answers.
 TcpStream greet(const CopyTarget& target, const std::string& address, const TcpLimit& limit) {
   TcpStream stream =
       TcpStream::connect(address, target.port, {std::min(limit.seconds, kGreetingSeconds), limit.stop});
@@ -46,8 +46,8 @@ TcpStream greet(const CopyTarget& target, const std::string& address, const TcpL
   return stream;
 }
 
-/// Addresses that this host has as well lead back to it, as those of a network that is inside each host alone
-/// do.
+/// Addresses in the order of trial: those that this host has too come last, because they lead back to it,
+/// like addresses of a network inside each host.
 std::vector<std::string> best_first(std::vector<std::string> addresses) {
   const std::vector<std::string> own = own_addresses();
   std::stable_partition(addresses.begin(), addresses.end(), [&](const std::string& address) {
@@ -137,7 +137,7 @@ void IncomingCopy::run(const std::filesystem::path& directory) {
   ended_.notify_all();
 }
 
-/// Strangers are sent away.
+/// Accepts the sender's connection; closes those of strangers.
 TcpStream IncomingCopy::accept_sender() {
   for (;;) {
     TcpStream stream = listener_.accept({std::min(limit_.seconds, kGreetingSeconds), limit_.stop});

@@ -1,5 +1,5 @@
-// Copies of ranks' files on other hosts, over connections of their own: threads send and take them in while
-// training goes on.
+// Copies of ranks' files on other hosts, over TCP connections of their own: threads send and receive them
+// while training goes on.
 #pragma once
 
 #include "base/digest.hpp"
@@ -26,17 +26,17 @@ namespace sluice {
 struct CopyTarget {
   int rank = -1;  ///< rank that the copied file belongs to
   int port = 0;
-  std::string token;                   ///< secret by which both ends know each other
-  std::vector<std::string> addresses;  ///< IPv4 addresses of the host, any of which may lead there
+  std::string token;                   ///< secret by which both ends recognise each other
+  std::vector<std::string> addresses;  ///< IPv4 addresses of the host, any of which may lead to it
 
   [[nodiscard]] std::string to_text() const;
   [[nodiscard]] static CopyTarget from_text(std::string_view text);
 };
 
-/// Takes in a copy of one file, on a thread. Holds kCopyTakenBytes.
+/// Receives a copy of one file, on a thread. Holds kCopyTakenBytes bytes.
 class IncomingCopy {
  public:
-  /// Takes in a copy of the file of rank `of`. Error(kIo) if the system gives no port.
+  /// Prepares to receive a copy of the file of rank `of`. Error(kIo) if the system gives no port.
   IncomingCopy(int of, int rank, double limit_seconds);
 
   /// Address that the sending rank connects to.
@@ -45,13 +45,13 @@ class IncomingCopy {
   /// Begins to wait for the sender; the copy gets the file's own name in `directory`. The thread keeps `copy`
   /// alive.
   static void start(const std::shared_ptr<IncomingCopy>& copy, const std::filesystem::path& directory);
-  /// Ends the thread soon; leaves it alone where it seems to be stuck in a call of the system.
+  /// Ends the thread soon; abandons it if it seems to be stuck in a system call.
   void stop();
 
   [[nodiscard]] bool has_ended() const;
-  /// Waits that long for the end. Error(kIo) if the thread failed.
+  /// Waits `seconds` for the end. Error(kIo) if the thread failed.
   void wait(double seconds);
-  /// Once ended: Error(kIo) if what was taken in is not `file`.
+  /// Error(kIo) if what was received is not `file`. Requires that the thread has ended.
   void require(const SavedFile& file) const;
 
  private:
@@ -72,14 +72,14 @@ class IncomingCopy {
   std::vector<Digest> digests_;
 };
 
-/// Sends a file that is on disk in `directory` to where its copy is taken in, block after block, each proven
-/// as it is read. Holds one block of kSavedBlockBytes. `on_block` is called after each. Error(kIo) if the
-/// target is not to be reached or takes nothing for the limit; Error(kBadData) if the disk gives other bytes
-/// than were written. `rank` is for fault points alone.
+/// Sends a file on disk in `directory` to the host that receives its copy, block after block, each verified
+/// as it is read. Holds one block of kSavedBlockBytes. `on_block` is called after each block. Error(kIo) if
+/// the target cannot be reached or accepts nothing for the limit; Error(kBadData) if the disk returns other
+/// bytes than were written. `rank` is for fault points alone.
 void send_copy(const std::filesystem::path& directory, const SavedFile& file, const CopyTarget& target,
                int rank, const TcpLimit& limit, const std::function<void()>& on_block);
 
-/// Bytes that a rank holds for a copy that it sends, and for each that it takes in.
+/// Bytes that a rank holds for a copy that it sends, and for each copy that it receives.
 inline constexpr std::int64_t kCopySentBytes = kSavedBlockBytes,
                               kCopyTakenBytes = BlockWriter::kStagingBytes + kMiB;
 

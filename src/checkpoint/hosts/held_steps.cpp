@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 /// Part of a checkpoint on one disk.
 struct Part {
   std::int64_t attempt = 0;
-  std::string manifest;            ///< digest of the manifest; "" if the disk has none that can be read
+  std::string manifest;            ///< digest of the manifest; "" if the disk has no readable one
   std::string saved;               ///< time at which the step was saved
-  std::string broken;              ///< fault of the manifest; "" where it is sound
+  std::string broken;              ///< fault of the manifest, or ""
   std::vector<std::string> lacks;  ///< fault of each file of the manifest, or ""
 
   [[nodiscard]] bool has(std::size_t file) const { return lacks[file].empty(); }
@@ -68,7 +68,7 @@ Part examine(const fs::path& path) {
   return part;
 }
 
-/// The disks that have the step in this form, and which of its files.
+/// The disks that have the step with this manifest, and which of its files.
 FileHolders holders_of(const std::vector<Part>& parts, const std::string& manifest) {
   FileHolders holders;
   for (int disk = 0; disk < std::ssize(parts); ++disk) {
@@ -81,14 +81,14 @@ FileHolders holders_of(const std::vector<Part>& parts, const std::string& manife
   return holders;
 }
 
-/// A form of a step, and the disk that has its manifest.
+/// A form of a step: one of its manifests, and the disk that has it.
 struct Form {
   std::int64_t attempt = 0;
   std::string saved;
   int disk = 0;
 };
 
-/// Forms by attempt and the time they were saved, the last one first.
+/// Forms of a step by attempt and time of the save, the last one first.
 std::vector<Form> forms_of(const std::vector<Part>& parts) {
   std::vector<Form> forms;
   std::set<std::string> seen;
@@ -102,7 +102,7 @@ std::vector<Form> forms_of(const std::vector<Part>& parts) {
   return forms;
 }
 
-/// Why no form of the step is whole.
+/// Reason why no form of the step is complete.
 std::string what_is_wrong(const std::vector<Part>& parts, const fs::path& path) {
   for (const Part& part : parts)
     if (!part.broken.empty()) return part.broken;

@@ -6,19 +6,19 @@
 
 namespace sluice {
 
-/// The disk that each rank saves to: one for all ranks where they share a file system, else one for each
-/// host. Disks are numbered from 0 in the order of their lowest ranks.
+/// The disk to which each rank saves: one for all ranks if they share a file system, else one per host. Disks
+/// are numbered from 0 in the order of their lowest ranks.
 class RankDisks {
  public:
-  /// One disk that all of `world` ranks see.
+  /// One disk that all `world` ranks see.
   [[nodiscard]] static RankDisks shared(int world);
-  /// A disk for each node, as find_nodes() numbers nodes.
+  /// One disk per node, with nodes numbered as by find_nodes().
   explicit RankDisks(std::vector<int> of_rank);
 
   [[nodiscard]] int world() const { return static_cast<int>(of_rank_.size()); }
   [[nodiscard]] int count() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] int of(int rank) const { return of_rank_[static_cast<std::size_t>(rank)]; }
-  /// The ranks that save to a disk, ascending. The first of them does there what is done once.
+  /// The ranks that save to a disk, ascending. The first of them does the work that is done once per disk.
   [[nodiscard]] const std::vector<int>& ranks_of(int disk) const {
     return ranks_[static_cast<std::size_t>(disk)];
   }
@@ -26,7 +26,7 @@ class RankDisks {
   [[nodiscard]] bool is_first(int rank) const { return first_rank(of(rank)) == rank; }
 
   /// The rank that writes the copy of a rank's file, to the next disk: the ranks of a disk take turns. Needs
-  /// two disks.
+  /// at least two disks.
   [[nodiscard]] int partner(int rank) const;
 
   bool operator==(const RankDisks&) const = default;

@@ -21,10 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Takes in the files that one disk lacks, in their order.
+/// Receives the files that one disk lacks, in order.
 class Intake {
  public:
-  /// `directory` of the step, which may be there or not; `rank` is for fault points alone.
+  /// `directory` of the step may exist or not; `rank` is for fault points alone.
   Intake(const SavedStep& step, fs::path directory, int rank)
       : step_(step), directory_(std::move(directory)), rank_(rank) {
     if (has_this_step()) return;
@@ -40,13 +40,13 @@ class Intake {
     if (bytes.end == file.bytes) close();
   }
 
-  /// A file without a byte has no block.
+  /// Adds an empty file, which has no blocks.
   void add_empty(const SavedFile& file) {
     open(file);
     close();
   }
 
-  /// All files are there.
+  /// Completes the intake: all files are on disk.
   void finish() {
     if (!staged_) return;
     create_manifest(staged_->path(), step_).close();
@@ -92,10 +92,10 @@ class Intake {
   std::optional<BlockWriter> out_;
 };
 
-/// The first disk behind the one that has a rank's file.
+/// The disk for the copy of a rank's file: the one behind the disk that has the file.
 int disk_for_copy(int holder, const RankDisks& disks) { return (holder + 1) % disks.count(); }
 
-/// The blocks of what a rank is to take in, each with the rank that reads it.
+/// Blocks that a rank must receive, each with the rank that reads it.
 std::vector<WantedBlock> blocks_of(const SavedStep& step, std::span<const MissingFile> missing,
                                    const StepReaders& readers, int rank) {
   std::vector<WantedBlock> wanted;
