@@ -374,8 +374,7 @@ Table schedule_table() {
 
 Table checkpoint_table() {
   return TableBuilder("checkpoint", &JobConfig::checkpoint,
-                      "Checkpoints of a training; if every_steps and every_minutes are both 0, none "
-                      "is saved, not even at the end")
+                      "Checkpoints of a training; with both intervals 0 none is saved, not even at the end")
       .key("every_steps", &CheckpointSettings::every_steps, Integer{0, 1'000'000'000},
            "steps between two checkpoints; 0 = not by steps", "steps")
       .key("every_minutes", &CheckpointSettings::every_minutes, Real{0, kWeekSeconds / 60},
