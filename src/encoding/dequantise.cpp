@@ -64,7 +64,7 @@ VectorLevel find_vector_level() {
   return VectorLevel::kPlain;
 }
 
-/// 2^(byte - 127), of which byte 0 makes a subnormal number.
+/// The number 2^(byte - 127), subnormal for byte 0.
 float power_of_two(std::uint8_t byte) {
   if (byte == 255) return std::bit_cast<float>(0x7fc00000U);
   return std::bit_cast<float>(byte == 0 ? 0x00400000U : static_cast<std::uint32_t>(byte) << 23);
@@ -106,7 +106,7 @@ void dequantise(const Encoding& encoding, Range elements, const std::byte* codes
   if (encoding.codes == Codes::kBFloat16)
     return convert_elements(codes, DType::kBFloat16, target, to, elements.count());
   const RowFunction row_function = function_of(encoding.codes, to, level);
-  constexpr std::int64_t kBlocks = 128;  // whose scales are widened at a time
+  constexpr std::int64_t kBlocks = 128;  // number of blocks whose scales are converted to float32 at a time
   std::array<float, kBlocks> widened{};
   const std::int64_t first_scale = encoding.scales_of(elements).begin, grid_columns = encoding.grid_columns();
   std::int64_t row = elements.begin / encoding.columns, column = elements.begin % encoding.columns;

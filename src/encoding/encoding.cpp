@@ -28,8 +28,9 @@ std::int64_t Encoding::grid_rows() const { return divide_up(rows, block_rows); }
 std::int64_t Encoding::grid_columns() const { return divide_up(columns, block_columns); }
 
 std::int64_t Encoding::atom_elements() const {
-  constexpr std::int64_t kWord = 8;        // codes of an int32
-  constexpr std::int64_t kLongest = 1024;  // a quarter of the smallest chunk there is
+  constexpr std::int64_t kWord = 8;  // number of 4-bit codes in an int32
+  // Largest group that is not cut, in elements: a quarter of the smallest chunk.
+  constexpr std::int64_t kLongest = 1024;
   if (bits_of(codes) >= 8) return 1;
   return block_columns <= kLongest ? block_columns : kWord;
 }

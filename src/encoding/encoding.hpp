@@ -1,5 +1,5 @@
-// How a published tensor of quantised weights is stored: codes in one place, scales in another, and the
-// numbers that both stand for.
+// Encoding: how a published tensor of quantised weights is stored, with codes in one place, scales in
+// another, and the numbers that both stand for.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -11,26 +11,26 @@
 
 namespace sluice {
 
-/// Code of one element.
+/// Format of the code of one element.
 enum class Codes : std::uint8_t {
-  /// A byte: sign, 4 bits of exponent, 3 of mantissa; 0x7f and 0xff are NaN, there is no infinity.
+  /// One byte: sign, 4 bits of exponent, 3 of mantissa; 0x7f and 0xff are NaN, there is no infinity.
   kFloat8E4M3,
-  kInt4,  ///< half a byte, the lower half first: the number, from -8 to 7, plus 8
-  /// Half a byte, the lower half first: sign, 2 bits of exponent, 1 of mantissa; all are numbers.
+  kInt4,  ///< half a byte, the lower half first: an integer from -8 to 7, plus 8
+  /// Half a byte, the lower half first: sign, 2 bits of exponent, 1 of mantissa; no NaN or infinity.
   kFloat4E2M1,
   kBFloat16,  ///< two bytes: the element itself, without a scale
-  kInt8,      ///< a byte: the number, from -128 to 127
-  /// Half a byte, the lower half first: place in the table of NF4, 16 numbers from -1 to 1 that QLoRA
+  kInt8,      ///< one byte: an integer from -128 to 127
+  /// Half a byte, the lower half first: index in the table of NF4, 16 numbers from -1 to 1 that QLoRA
   /// (arXiv:2305.14314) takes from quantiles of the normal distribution.
   kNormalFloat4,
 };
 [[nodiscard]] std::int64_t bits_of(Codes codes);
 
-/// Neighbours of a row that share a scale in MXFP4 and in NVFP4.
+/// Number of consecutive elements of a row that share a scale, in MXFP4 and in NVFP4.
 inline constexpr std::int64_t kMxfp4Group = 32, kNvfp4Group = 16;
 
-/// A number of a whole tensor that its stored scales are multiplied with, or divided by, in float32 before
-/// they are used: ModelOpt's weight_scale_2, or compressed-tensors' weight_global_scale.
+/// Number by which all stored scales of a tensor are multiplied, or divided, in float32 before use:
+/// ModelOpt's weight_scale_2, or compressed-tensors' weight_global_scale.
 struct TensorScale {
   float factor = 1;
   float divisor = 1;
@@ -46,17 +46,18 @@ struct TensorScale {
 /// `tensor_scale`.
 struct Encoding {
   Codes codes = Codes::kFloat8E4M3;
-  /// float32, bfloat16, float16, float8_e4m3fn, float8_e8m0fnu, or uint8 in the meaning of the last one.
+  /// Type of the scales: float32, bfloat16, float16, float8_e4m3fn, float8_e8m0fnu, or uint8 with the meaning
+  /// of the latter.
   DType scale_type = DType::kFloat32;
-  /// Index of the checkpoint's file with the scales, which may differ from that of the codes.
+  /// Index of the checkpoint's file that holds the scales, which may be another file than that of the codes.
   int scale_file = 0;
-  std::int64_t scale_begin = 0;  ///< byte of that file at which the scales begin
+  std::int64_t scale_begin = 0;  ///< byte of the scales' file at which they begin
   std::int64_t scale_count = 0;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t block_rows = 0;
   std::int64_t block_columns = 0;
-  TensorScale tensor_scale{};  ///< scale of the stored scales, which NVFP4 has
+  TensorScale tensor_scale{};  ///< scale of the stored scales, which only NVFP4 has
 
   [[nodiscard]] std::int64_t grid_rows() const;
   /// Row of the grid with the scales of row `row` of the tensor, counted over all matrices.
@@ -64,26 +65,25 @@ struct Encoding {
     return row / rows * grid_rows() + row % rows / block_rows;
   }
   [[nodiscard]] std::int64_t grid_columns() const;
-  /// Bytes of `count` codes, which begin and end at whole bytes.
+  /// Bytes of `count` codes; they must begin and end at whole bytes.
   [[nodiscard]] std::int64_t code_bytes(std::int64_t count) const { return count * bits_of(codes) / 8; }
-  /// Codes that begin at multiples of this may be read apart from those before: a group of 4-bit numbers is
-  /// not cut, unless it is so long that only its words of 8 are kept whole.
+  /// Number of codes at whose multiples a read may begin: a group of 4-bit codes is not cut, unless it is so
+  /// long that only its words of 8 codes are kept whole.
   [[nodiscard]] std::int64_t atom_elements() const;
-  /// Scales that elements [begin, end) of the tensor need, as one range of all its scales; empty for no
-  /// elements.
+  /// Scales that elements [begin, end) need, as a range of all scales of the tensor; empty for no elements.
   [[nodiscard]] Range scales_of(Range elements) const;
   [[nodiscard]] std::int64_t scale_bytes(Range scales) const { return scales.count() * size_of(scale_type); }
   /// Bytes of all scales.
   [[nodiscard]] std::int64_t scale_bytes() const { return scale_count * size_of(scale_type); }
-  /// "float8_e4m3fn in blocks of 128 x 128", "float8_e4m3fn by row", "float8_e4m3fn by tensor", "int4 in
-  /// groups of 32", "mxfp4 in groups of 32", "nvfp4 in groups of 16", "bfloat16", "int8 by row", "nf4 in
-  /// groups of 64".
+  /// Encoding as text: "float8_e4m3fn in blocks of 128 x 128", "float8_e4m3fn by row", "float8_e4m3fn by
+  /// tensor", "int4 in groups of 32", "mxfp4 in groups of 32", "nvfp4 in groups of 16", "bfloat16", "int8 by
+  /// row", "nf4 in groups of 64".
   [[nodiscard]] std::string text() const;
 
   friend bool operator==(const Encoding&, const Encoding&) = default;
 };
 
-/// All of its fields, for a message or a digest, and back.
+/// All fields of an encoding as numbers, for a message or a digest, and back.
 using EncodingNumbers = std::array<std::int64_t, 11>;
 [[nodiscard]] EncodingNumbers numbers_of(const Encoding& encoding);
 [[nodiscard]] Encoding encoding_from(const EncodingNumbers& numbers);

@@ -17,14 +17,16 @@ namespace {
 
 constexpr float kLargestFloat8 = 448, kLargestInt4 = 7.5F, kLargestInt8 = 127, kLargestFloat4 = 6;
 
-// The nearest codes of numbers, without branches, so that compilers make vectors of loops over them.
+// The types below give the nearest code of a number without branches, so that compilers vectorise loops over
+// them.
 
-/// A float of few bits: its sign, `ExponentBits` and `MantissaBits`. `Largest` is the largest number.
+/// Floating-point codes: a sign, `ExponentBits` and `MantissaBits`. `Largest` is the largest number that has
+/// a code.
 template <int ExponentBits, int MantissaBits, int Largest>
 struct NearestFloat {
   static constexpr int kShift = 23 - MantissaBits;
   static constexpr int kBias = (1 << (ExponentBits - 1)) - 1;
-  /// Float32 numbers from this one on lie as far apart as subnormal codes do.
+  /// From this number on float32 values are as far apart as subnormal codes.
   static constexpr float kUnits = std::bit_cast<float>((127 + 24 - kBias - MantissaBits) << 23);
   static constexpr std::int32_t kLeastNormal = (128 - kBias) << 23;
 
@@ -44,25 +46,25 @@ struct NearestFloat {
 using NearestFloat8 = NearestFloat<4, 3, 448>;
 using NearestFloat4 = NearestFloat<2, 1, 6>;
 
-/// A whole number from -8 to 7, plus 8. Values have magnitudes below 2^22.
+/// INT4 codes: an integer from -8 to 7, plus 8. Values must have magnitudes below 2^22.
 struct NearestInt4 {
   static std::int32_t code(float value) {
-    constexpr float kUnits = 0x1.8p23F;  // float32 numbers about it are the integers
+    constexpr float kUnits = 0x1.8p23F;  // float32 values near it are the integers
     const std::int32_t code =
         std::bit_cast<std::int32_t>(value + kUnits) - (std::bit_cast<std::int32_t>(kUnits) - 8);
     return std::clamp(code, 0, 15);
   }
 };
 
-/// A whole number from -127 to 127.
+/// INT8 codes: an integer from -127 to 127.
 struct NearestInt8 {
   static std::int32_t code(float value) {
-    constexpr float kUnits = 0x1.8p23F;  // as those of INT4
+    constexpr float kUnits = 0x1.8p23F;  // float32 values near it are the integers
     return std::bit_cast<std::int32_t>(std::clamp(value, -kLargestInt8, kLargestInt8) + kUnits) & 0xff;
   }
 };
 
-/// NF4: how many borders between neighbouring numbers lie below the value.
+/// NF4 codes: how many borders between neighbouring numbers lie below the value.
 struct NearestNormalFloat4 {
   static std::int32_t code(float value) {
     constexpr auto& kNumbers = encoding::NormalFloat4Numbers::kNumbers;
@@ -73,8 +75,8 @@ struct NearestNormalFloat4 {
   }
 };
 
-/// A block's scale as it is stored, and what its weights are multiplied with and then divided by before they
-/// are rounded to codes.
+/// A block's scale as it is stored, and the factor and divisor that its weights get before they are rounded
+/// to codes.
 struct BlockScale {
   std::array<std::byte, 4> stored{};
   float factor = 1;
@@ -83,7 +85,8 @@ struct BlockScale {
 
 bool is_exponent(DType scale_type) { return scale_type == DType::kUInt8 || scale_type == DType::kFloat8E8M0; }
 
-/// The least power of two that is not below a scale; of MXFP4 that of 4 or more times less than `largest`.
+/// Exponent of the least power of two that is at least a scale; for MXFP4 that of `largest` divided by 4 or
+/// more.
 int exponent_of(Codes codes, float largest) {
   if (codes == Codes::kFloat4E2M1) return std::ilogb(largest) - 2;
   int exponent = 0;
@@ -91,9 +94,9 @@ int exponent_of(Codes codes, float largest) {
   return fraction == 0.5F ? exponent - 1 : exponent;
 }
 
-/// INT8 and NF4: a factor of 0 makes every code that of 0.
+/// Scale of INT8 and NF4; with a factor of 0 every code is the code of 0.
 BlockScale linear_scale_of(Codes codes, float largest) {
-  constexpr float kLeast = 1e-38F;  // bitsandbytes takes a magnitude below it for this one
+  constexpr float kLeast = 1e-38F;  // bitsandbytes replaces smaller magnitudes by this one
   const bool is_int8 = codes == Codes::kInt8, is_finite = std::isfinite(largest);
   const float scale = is_int8 ? largest / kLargestInt8 : largest;
   const float stored = is_finite ? scale : std::numeric_limits<float>::quiet_NaN();
@@ -108,7 +111,7 @@ BlockScale scale_of(const Encoding& encoding, std::int64_t magnitude) {
   const auto largest = std::bit_cast<float>(static_cast<std::uint32_t>(magnitude));
   if (encoding.codes == Codes::kInt8 || encoding.codes == Codes::kNormalFloat4)
     return linear_scale_of(encoding.codes, largest);
-  // No scale is so small: the numbers of such a block become 0.
+  // No scale can be that small, so the numbers of such a block become 0.
   const bool is_zero = largest <= kLargestFloat8 / std::numeric_limits<float>::max();
   BlockScale out;
   if (is_exponent(encoding.scale_type)) {
@@ -137,7 +140,7 @@ BlockScale scale_of(const Encoding& encoding, std::int64_t magnitude) {
   return out;
 }
 
-/// Calls `visit` with consecutive elements that lie in one row and one block, and the number of its scale.
+/// Calls `visit` with runs of elements in one row and one block, and the number of the block's scale.
 template <class Visit>
 void for_each_part(const Encoding& encoding, Range elements, Visit visit) {
   for (std::int64_t row = elements.begin; row < elements.end;) {
@@ -161,8 +164,8 @@ void put_bytes(const float* values, BlockScale scale, std::int64_t count, std::b
     codes[i] = static_cast<std::byte>(Nearest::code(values[i] * scale.factor / scale.divisor));
 }
 
-/// Writes two codes to a byte, the first one to its lower half. The first of all is number `at` behind
-/// `codes`.
+/// Writes two codes per byte, the first one to the lower half. The first code of all is number `at`, counted
+/// from `codes`.
 template <class Nearest>
 void put_halves(const float* values, BlockScale scale, std::int64_t count, std::int64_t at,
                 std::byte* codes) {

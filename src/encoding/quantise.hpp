@@ -1,4 +1,4 @@
-// Numbers into codes and scales: the nearest ones that a form of quantised weights has.
+// Quantisation: numbers to the nearest codes and scales that an encoding has.
 #pragma once
 
 #include "encoding/encoding.hpp"
@@ -24,23 +24,23 @@ namespace sluice {
 // the number nearest to w * (1 / largest), the lower one of two; the scale is the largest magnitude itself. A
 // block with NaN or an infinity has a scale of NaN in both, and others' blocks must not have any.
 
-/// Raises, of the magnitudes of a tensor's blocks, those that elements [begin, end) of the tensor lie in.
-/// `values` are these elements; `largest` has as many numbers as the tensor has scales.
+/// Raises the largest magnitudes of a tensor's blocks by elements [begin, end), whose numbers are `values`.
+/// `largest` has one magnitude per scale of the tensor.
 void raise_magnitudes(const Encoding& encoding, Range elements, const float* values, std::int64_t* largest);
 
-/// Whether a magnitude is that of a number: neither NaN nor infinity.
+/// Whether a magnitude belongs to a finite number: neither NaN nor infinity.
 [[nodiscard]] bool is_finite_magnitude(std::int64_t largest);
 
-/// Writes the scales of blocks with these largest magnitudes, which are finite.
+/// Writes the scale of each block from its largest magnitude in `largest`, which must be finite.
 void write_scales(const Encoding& encoding, std::span<const std::int64_t> largest, std::byte* scales);
 
-/// Writes the codes of elements [begin, end) of a tensor, as raise_magnitudes() takes them, of which 4-bit
-/// ones begin at an even element. `largest` holds the finite magnitudes of all blocks.
+/// Writes the codes of elements [begin, end) of a tensor, whose numbers are `values`; 4-bit codes begin at an
+/// even element. `largest` holds the magnitudes of all blocks, which must be finite.
 void quantise(const Encoding& encoding, Range elements, const float* values, const std::int64_t* largest,
               std::byte* codes);
 
-/// Codes and scales of `count` finite rows of one of the matrices of a tensor, from a border of its blocks to
-/// another one or to its end. `values` are their elements, `codes` and `scales` where their own begin.
+/// Quantises `count` finite rows of one matrix of a tensor, from one border of its blocks to another, or to
+/// the matrix's end. `values` points at the rows' elements, `codes` and `scales` at the place of theirs.
 void quantise_rows(const Encoding& encoding, std::int64_t count, const float* values, std::byte* codes,
                    std::byte* scales);
 

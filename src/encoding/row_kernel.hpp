@@ -1,5 +1,5 @@
-// Codes of one row into numbers, without vectors; what the vector versions do with the rest of a block.
-// Private to src/encoding.
+// Dequantisation of one row without vectors; vector versions use it for the rest of a block. Private to
+// src/encoding.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -14,8 +14,8 @@
 
 namespace sluice::encoding {
 
-/// `count` neighbours of a row, of which the first is number `phase` of its block; blocks have `block`
-/// columns and a scale each.
+/// `count` consecutive elements of a row, the first of which has index `phase` in its block; blocks have
+/// `block` columns and one scale each.
 struct RowPart {
   const std::byte* codes = nullptr;
   const float* scales = nullptr;
@@ -25,13 +25,14 @@ struct RowPart {
   std::int64_t block = 0;
 };
 
-// Codes as float32: the i-th one from an even place on. Vectors load them in units of 1 / kUnit.
+// The types below read codes as float32: the i-th code from an even place on. Vectors load codes in units of
+// 1 / kUnit.
 
 /// FP8 (E4M3) codes, one byte each.
 struct Float8Code {
   static constexpr std::int64_t kBits = 8;
   static constexpr float kUnit = 0x1p8F;
-  /// Without branches, so that compilers make vectors of loops over it.
+  /// Value of a code, without branches, so that compilers vectorise loops.
   static float value(const std::byte* codes, std::int64_t i) {
     const auto code = std::to_integer<std::int32_t>(codes[i]);
     const std::int32_t sign = (code & 0x80) << 24;
@@ -45,7 +46,7 @@ struct Float8Code {
   }
 };
 
-/// Integers, one byte each.
+/// INT8 codes, one byte each.
 struct Int8Code {
   static constexpr std::int64_t kBits = 8;
   static constexpr float kUnit = 1;
@@ -54,7 +55,7 @@ struct Int8Code {
   }
 };
 
-/// Numbers by the code, of which the lower half of a byte holds the first.
+/// 4-bit codes with a table of numbers; the lower half of a byte holds the first code.
 template <class Numbers>
 struct HalfByteCode {
   static constexpr std::int64_t kBits = 4;
@@ -66,16 +67,16 @@ struct HalfByteCode {
   }
 };
 
-/// Numbers that 4-bit integer codes stand for.
+/// Table of the numbers of 4-bit integer codes.
 struct Int4Numbers {
   static constexpr std::array<float, 16> kNumbers{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
 };
-/// Numbers that FP4 (E2M1) codes stand for.
+/// Table of the numbers of FP4 (E2M1) codes.
 struct Float4Numbers {
   static constexpr std::array<float, 16> kNumbers{0,     0.5F,  1,     1.5F,  2,     3,     4,     6,
                                                   -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
 };
-/// Numbers of NF4, ascending, as bitsandbytes has them.
+/// Table of the numbers of NF4 codes, ascending, as in bitsandbytes.
 struct NormalFloat4Numbers {
   static constexpr std::array<float, 16> kNumbers{-1.0F,        -0.69619280F, -0.52507305F,  -0.39491749F,
                                                   -0.28444138F, -0.18477343F, -0.091050036F, 0.0F,
@@ -86,9 +87,9 @@ using NormalFloat4Code = HalfByteCode<NormalFloat4Numbers>;
 using Int4Code = HalfByteCode<Int4Numbers>;
 using Float4Code = HalfByteCode<Float4Numbers>;
 
-// Numbers as they are stored: rounded to bfloat16 in either case.
+// The types below write numbers that are rounded to bfloat16, in either type.
 
-/// bfloat16_bits(), in line for loops.
+/// bfloat16_bits() as an inline function, for loops.
 inline std::uint32_t rounded_bits(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
@@ -114,7 +115,7 @@ struct Float32Out {
   }
 };
 
-/// Elements [begin, end) of a row part under one scale.
+/// Dequantises elements [begin, end) of a row part under one scale.
 template <class Code, class Out>
 void dequantise_some(const std::byte* codes, float scale, std::byte* target, std::int64_t begin,
                      std::int64_t end) {
@@ -124,7 +125,7 @@ void dequantise_some(const std::byte* codes, float scale, std::byte* target, std
   }
 }
 
-/// Dequantises 4-bit codes by a table of their 16 products. The first code begins a byte.
+/// Dequantises 4-bit codes by a table of 16 products. The first code is in the lower half of a byte.
 template <class Code, class Out>
 void dequantise_by_table(const std::byte* codes, float scale, std::byte* target, std::int64_t begin,
                          std::int64_t end) {

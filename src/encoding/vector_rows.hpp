@@ -1,4 +1,4 @@
-// Codes of one row into numbers by vectors of x86 processors. Private to src/encoding.
+// Dequantisation of one row with vectors of x86 processors. Private to src/encoding.
 #pragma once
 
 #include "encoding/row_kernel.hpp"
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
-// GCC 12 takes the undefined lanes that its own intrinsics begin with for a mistake of ours.
+// GCC 12 warns of undefined lanes with which its own intrinsics begin.
 #pragma GCC diagnostic push
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -20,25 +20,26 @@
 
 namespace sluice::encoding {
 
-// A code of 8 bits lies in the exponent and mantissa of a float16, whose instruction widens subnormals at
-// full speed: it makes 2^-8 of the code's number, and NaN of an exponent of ones. The scale makes up for it.
+// Unit of vectors: an 8-bit code lies in the exponent and mantissa of a float16, and the instruction that
+// widens a float16 handles subnormals at full speed. It gives 2^-8 of the code's number, and NaN for an
+// exponent of ones; the scale makes up for the factor.
 
-/// Whether the scale times the unit of vectors is finite: products of NaN and infinity go the other way, so
-/// that vectors are rounded without regard to them. A code that is NaN has all of its mantissa's lower bits
-/// 0, and stays that.
+/// Whether the scale times the unit of vectors is finite; products with NaN and infinity take another path,
+/// so that vectors are rounded without regard to them. A code that is NaN has zeros in the lower bits of its
+/// mantissa, and stays NaN.
 template <class Code>
 bool takes_vectors(float scale) {
   return std::abs(scale) <= std::numeric_limits<float>::max() / Code::kUnit;
 }
 
-/// Dequantising by 8 elements with AVX2.
+/// Dequantisation of 8 elements at a time with AVX2.
 struct Avx2 {
   static constexpr std::int64_t kLanes = 16;
   struct Values {
     __m256 low, high;
   };
 
-  /// 16 codes as float16 numbers: 7 bits to the left, without the second of the signs that this makes.
+  /// 16 codes as float16: shifted by 7 bits, without the second sign bit that the shift makes.
   SLUICE_ENCODING_AVX2 static __m256i as_halves(const std::byte* codes) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
     const __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7);
@@ -57,7 +58,7 @@ struct Avx2 {
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
   }
-  /// 8 codes of 4 bits, each in the lower half of its lane; above them are others.
+  /// Loads 8 codes of 4 bits, each in the lower half of its lane; upper bits are other codes.
   SLUICE_ENCODING_AVX2 static __m256i load_word(const std::byte* codes) {
     std::int32_t word = 0;
     std::memcpy(&word, codes, sizeof(word));
@@ -70,7 +71,7 @@ struct Avx2 {
   SLUICE_ENCODING_AVX2 static Values load(Int4Code /*code*/, const std::byte* codes) {
     return {as_int4(load_word(codes)), as_int4(load_word(codes + 4))};
   }
-  /// Permutations take the lowest 3 bits of a lane; the fourth chooses between the halves of the table.
+  /// Permutations use the lowest 3 bits of a lane; the fourth bit chooses a half of the table.
   SLUICE_ENCODING_AVX2 static __m256 as_normal_float4(__m256i codes) {
     const float* const numbers = NormalFloat4Code::kNumbers.data();
     const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(numbers), codes);
@@ -84,7 +85,7 @@ struct Avx2 {
     const __m128i both = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
     const __m128i low = _mm_and_si128(both, _mm_set1_epi8(15));
     const __m128i high = _mm_and_si128(_mm_srli_epi16(both, 4), _mm_set1_epi8(15));
-    // The upper bytes of float16 numbers, whose lower ones are 0.
+    // Upper bytes of float16 numbers, whose lower bytes are 0.
     const __m128i numbers = _mm_setr_epi8(0, 0x38, 0x3c, 0x3e, 0x40, 0x42, 0x44, 0x46, -0x80, -0x48, -0x44,
                                           -0x42, -0x40, -0x3e, -0x3c, -0x3a);
     const __m128i upper = _mm_shuffle_epi8(numbers, _mm_unpacklo_epi8(low, high));
@@ -94,7 +95,7 @@ struct Avx2 {
   SLUICE_ENCODING_AVX2 static Values product(Values values, __m256 scale) {
     return {_mm256_mul_ps(values.low, scale), _mm256_mul_ps(values.high, scale)};
   }
-  /// Bits of bfloat16 in the lower half of each lane.
+  /// Bits of bfloat16 in the lower half of each lane, rounded.
   SLUICE_ENCODING_AVX2 static __m256i rounded(__m256 values) {
     const __m256i bits = _mm256_castps_si256(values);
     const __m256i is_odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -105,7 +106,7 @@ struct Avx2 {
     const __m256i packed = _mm256_packus_epi32(rounded(values.low), rounded(values.high));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm256_permute4x64_epi64(packed, 0xd8));
   }
-  /// Bytes of the 16 numbers that codes of 4 bits and a scale stand for, rounded to bfloat16.
+  /// Table of the 16 products of 4-bit codes and a scale, rounded to bfloat16, as bytes.
   struct Table {
     __m128i lower, upper;
   };
@@ -121,14 +122,14 @@ struct Avx2 {
     const __m256i joined = _mm256_permute4x64_epi64(apart, 0xd8);
     return {_mm256_castsi256_si128(joined), _mm256_extracti128_si256(joined, 1)};
   }
-  /// 16 entries of the table, which the bytes of `codes` choose.
+  /// Looks up 16 entries of the table by the bytes of `codes`.
   SLUICE_ENCODING_AVX2 static void look_up(const Table& table, __m128i codes, std::byte* target) {
     const __m128i lower = _mm_shuffle_epi8(table.lower, codes), upper = _mm_shuffle_epi8(table.upper, codes);
     auto* const to = reinterpret_cast<__m128i*>(target);
     _mm_storeu_si128(to, _mm_unpacklo_epi8(lower, upper));
     _mm_storeu_si128(to + 1, _mm_unpackhi_epi8(lower, upper));
   }
-  /// 32 entries of the table, which 16 bytes of codes of 4 bits choose.
+  /// Looks up 32 entries of the table by 16 bytes of 4-bit codes.
   SLUICE_ENCODING_AVX2 static void look_up(const Table& table, const std::byte* codes, std::byte* target) {
     const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
     const __m128i low = _mm_and_si128(both, _mm_set1_epi8(15));
@@ -143,7 +144,7 @@ struct Avx2 {
   }
 };
 
-/// Whether a group's numbers are looked up in a table of all that its codes can be, 32 at a time.
+/// Whether numbers of a group are looked up in a table of all products, 32 at a time.
 template <class Code, class Out>
 inline constexpr bool kHasTable = Code::kBits == 4 && std::is_same_v<Out, BFloat16Out>;
 inline constexpr std::int64_t kTableLanes = 32;
@@ -169,14 +170,14 @@ SLUICE_ENCODING_AVX2 void dequantise_row_avx2(const RowPart& row) {
   }
 }
 
-/// Dequantising by 16 elements with AVX-512.
+/// Dequantisation of 16 elements at a time with AVX-512.
 struct Avx512 {
   static constexpr std::int64_t kLanes = 16;
 
   SLUICE_ENCODING_AVX512 static __m512 load(Float8Code /*code*/, const std::byte* codes) {
     return _mm512_cvtph_ps(Avx2::as_halves(codes));
   }
-  /// The entries of `numbers` that 16 codes of 4 bits choose.
+  /// Looks up the entries of `numbers` for 16 codes of 4 bits.
   SLUICE_ENCODING_AVX512 static __m512 look_up(__m512 numbers, const std::byte* codes) {
     std::int64_t words = 0;
     std::memcpy(&words, codes, sizeof(words));
@@ -186,13 +187,13 @@ struct Avx512 {
     const __m512i shifts = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
     return _mm512_permutexvar_ps(_mm512_srlv_epi32(halves, shifts), numbers);
   }
-  /// The 16 numbers that codes of 4 bits and a scale stand for, rounded to bfloat16, twice.
+  /// Table of the 16 products of 4-bit codes and a scale, rounded to bfloat16, twice.
   template <class Code>
   SLUICE_ENCODING_AVX512 static __m512i table_of(__m512 scale) {
     const __m512 products = _mm512_mul_ps(_mm512_loadu_ps(Code::kNumbers.data()), scale);
     return _mm512_broadcast_i64x4(_mm512_cvtepi32_epi16(rounded(products)));
   }
-  /// 32 entries of the table, which 16 bytes of codes of 4 bits choose: the lowest 5 bits of a word do.
+  /// Looks up 32 entries of the table by 16 bytes of 4-bit codes: the lowest 5 bits of a word choose.
   SLUICE_ENCODING_AVX512 static void look_up(__m512i table, const std::byte* codes, std::byte* target) {
     const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
     const __m512i both = _mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12));
@@ -211,8 +212,8 @@ struct Avx512 {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
   }
-  /// Bits of bfloat16 in the lower half of each lane. The instruction for it takes subnormal numbers for
-  /// zero.
+  /// Bits of bfloat16 in the lower half of each lane, rounded; the processor's own instruction would flush
+  /// subnormals to zero.
   SLUICE_ENCODING_AVX512 static __m512i rounded(__m512 values) {
     const __m512i bits = _mm512_castps_si512(values);
     const __m512i is_odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));

@@ -18,7 +18,7 @@ bool is_adaptable(const TensorInfo& tensor) {
   return tensor.shape.size() == 2 && tensor.role != Role::kEmbedding && tensor.role != Role::kNorm;
 }
 
-/// The weight that the tensor of that index is published in, which is adaptable.
+/// The adaptable weight in which the tensor of that index is published.
 AdaptableWeight weight_with(const ParameterManifest& manifest, int tensor) {
   AdaptableWeight weight{manifest[tensor], {{tensor, 0, manifest[tensor].element_count()}}};
   if (const JoinedTensor* joined = manifest.joined_with(tensor)) {

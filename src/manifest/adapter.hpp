@@ -19,11 +19,12 @@
 
 namespace sluice {
 
-/// A matrix that tokens are multiplied with, or fused ones of experts, as checkpoints publish it.
+/// An adaptable weight: a matrix that multiplies tokens, or fused ones of experts, as checkpoints publish it.
 struct AdaptableWeight {
   /// Name and shape of a weight: "model.layers.0.self_attn.q_proj.weight", or those of a joined tensor.
   TensorInfo info;
-  std::vector<TensorRange> ranges;  ///< elements of the manifest's tensors, in the order of the weight's
+  /// Ranges of manifest tensors that make up the weight, in its order of elements.
+  std::vector<TensorRange> ranges;
 
   [[nodiscard]] bool is_fused() const { return info.shape.size() == 3; }
   [[nodiscard]] std::int64_t experts() const { return is_fused() ? info.shape[0] : 1; }
@@ -31,23 +32,23 @@ struct AdaptableWeight {
   [[nodiscard]] std::int64_t in() const { return info.shape.back(); }
 };
 
-/// All of a model's, in the order of the manifest. Of embeddings, norms, convolutions and vectors there is no
-/// adapter.
+/// All adaptable weights of a model, in the order of the manifest. Embeddings, norms, convolutions and
+/// vectors are not adaptable.
 [[nodiscard]] std::vector<AdaptableWeight> adaptable_weights(const ParameterManifest& manifest);
-/// The one of that name; nothing if no such weight can be adapted.
+/// The adaptable weight of this name; nothing if there is none.
 [[nodiscard]] std::optional<AdaptableWeight> find_adaptable(const ParameterManifest& manifest,
                                                             std::string_view name);
 
-/// How one weight is adapted.
+/// Adapter of one weight: its rank and scale.
 struct AdaptedTensor {
-  std::string base;       ///< name of an AdaptableWeight
+  std::string base;       ///< name of the AdaptableWeight
   std::int64_t rank = 0;  ///< rank of the adapter, at least 1; for fused experts that of each expert
   double scale = 1;       ///< factor of the adapter's output: alpha / scale_divisor()
 
   bool operator==(const AdaptedTensor&) const = default;
 };
 
-/// What makes alpha a scale: it is divided by the rank, or with rslora by its square root (Kalajdzievski
+/// Rule for an adapter's scale: alpha divided by the rank, or with rslora by its square root (Kalajdzievski
 /// 2023).
 enum class ScaleRule : bool { kByRank, kByRootOfRank };
 [[nodiscard]] double scale_divisor(std::int64_t rank, ScaleRule rule);
@@ -58,22 +59,22 @@ struct AdapterDescription {
   double dropout = 0;  ///< share of A's inputs dropped while training; 0 with an adapted expert or router
 
   [[nodiscard]] bool empty() const { return tensors.empty(); }
-  /// How a weight is adapted; null if it is not.
+  /// Adapter of a weight by its name; null if it has none.
   [[nodiscard]] const AdaptedTensor* find(std::string_view base) const;
 };
 
-/// "model.layers.0.self_attn.q_proj.lora_A.weight" and lora_B; of fused experts
-/// "model.layers.0.mlp.experts.gate_up_proj.lora_A" and lora_B.
+/// Names of an adapter's tensors: "model.layers.0.self_attn.q_proj.lora_A.weight" and lora_B; for fused
+/// experts "model.layers.0.mlp.experts.gate_up_proj.lora_A" and lora_B.
 struct AdapterNames {
   std::string a, b;
 };
-/// Names of the adapter of tensor `tensor`, adapted or not: A has the name of the weight that it is published
-/// under.
+/// Names of the adapter of tensor `tensor`, whether it is adapted or not; they begin with the name of the
+/// weight in which the tensor is published.
 [[nodiscard]] AdapterNames adapter_names(const ParameterManifest& manifest, int tensor);
 
-/// Adds A and B of each of these behind all tensors, in their type, with untrained values that leave the
-/// model as it is (A uniform within 1 / sqrt(in), B zero), and freezes all others. Error(kInternal) for what
-/// is not adaptable.
+/// Adds A and B of each adapter behind all tensors, in the tensors' type, with initial values that leave the
+/// model unchanged (A uniform within 1 / sqrt(in), B zero), and freezes all other tensors. Error(kInternal)
+/// for a weight that is not adaptable.
 void add_adapters(ParameterManifest& manifest, const AdapterDescription& adapters);
 
 }  // namespace sluice

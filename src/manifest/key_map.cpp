@@ -19,8 +19,8 @@ constexpr std::string_view kGateUp = "gate_up_proj";
 constexpr std::string_view kDown = "down_proj";
 constexpr std::string_view kPrediction = "multi-token prediction";
 
-/// One of the matrices of an expert, or two joined: part `part` of the `parts` equal row ranges of its block
-/// in a fused tensor.
+/// Projection of an expert, or two that are joined: part `part` of `parts` equal row ranges of its block in a
+/// fused tensor.
 struct Projection {
   std::string_view name;
   std::string_view tensor;
@@ -38,10 +38,10 @@ const Projection* find_projection(std::string_view name) {
   return nullptr;
 }
 
-/// "…experts.12.up_proj.weight" or "…experts.up_proj" taken apart.
+/// Name of an expert's tensor in its parts: "…experts.12.up_proj.weight" or "…experts.up_proj".
 struct ExpertKey {
-  std::string_view experts;            ///< prefix of the experts: "…experts."
-  std::optional<std::int64_t> expert;  ///< number of the expert; nothing for all of them in one tensor
+  std::string_view experts;            ///< prefix of the experts' names: "…experts."
+  std::optional<std::int64_t> expert;  ///< number of the expert; nothing if the tensor has all experts
   const Projection* projection = nullptr;
 };
 
@@ -49,7 +49,7 @@ std::string per_expert_name(std::string_view experts, std::int64_t expert, std::
   return fmt::format("{}{}.{}.weight", experts, expert, projection);
 }
 
-/// "12.up_proj.weight"
+/// Parses the end of an expert's name: "12.up_proj.weight".
 std::optional<ExpertKey> parse_numbered(std::string_view experts, std::string_view rest) {
   constexpr std::string_view kSuffix = ".weight";
   if (!rest.ends_with(kSuffix)) return std::nullopt;
@@ -58,7 +58,8 @@ std::optional<ExpertKey> parse_numbered(std::string_view experts, std::string_vi
   const char* const end = begin + rest.size() - kSuffix.size();
   const auto [dot, error] = std::from_chars(begin, end, expert);
   if (error != std::errc{} || dot == end || *dot != '.' || expert < 0) return std::nullopt;
-  if (dot - begin > 1 && *begin == '0') return std::nullopt;  // "007" is nobody's spelling of 7
+  // A number with leading zeros, "007", is in no checkpoint.
+  if (dot - begin > 1 && *begin == '0') return std::nullopt;
   const std::string_view name(dot + 1, static_cast<std::size_t>(end - dot - 1));
   const Projection* const projection = find_projection(name);
   if (projection == nullptr) return std::nullopt;
@@ -75,7 +76,7 @@ std::optional<ExpertKey> parse_expert_key(std::string_view name) {
   return parse_numbered(experts, rest);
 }
 
-/// Elements of a projection inside the fused tensor ([E, 2I, H] or [E, H, I]).
+/// Elements of a projection in its fused tensor, which is [E, 2I, H] or [E, H, I].
 std::optional<KeyTarget> expert_target(const ParameterManifest& manifest, const ExpertKey& key) {
   const auto tensor = manifest.find(std::string(key.experts).append(key.projection->tensor));
   if (!tensor) return std::nullopt;
@@ -94,7 +95,7 @@ std::optional<KeyTarget> expert_target(const ParameterManifest& manifest, const 
   return target;
 }
 
-/// All of a tensor, as checkpoints hold it; of codes as the manifest does.
+/// Target of a whole tensor in its checkpoint shape; codes have the manifest's shape.
 KeyTarget whole(const ParameterManifest& manifest, int tensor, bool quantised = false) {
   const TensorInfo& info = manifest[tensor];
   KeyTarget target{info.shape, {{tensor, 0, info.element_count()}}};
@@ -104,7 +105,8 @@ KeyTarget whole(const ParameterManifest& manifest, int tensor, bool quantised = 
   return target;
 }
 
-/// For each tensor the joined tensors that begin with its rows, and whether any joined tensor has its rows.
+/// Joined tensors that begin with rows of a tensor, for each tensor; and whether a joined tensor has rows of
+/// it.
 struct JoinedPlaces {
   explicit JoinedPlaces(const ParameterManifest& manifest) {
     for (const JoinedTensor& joined : manifest.joined()) {
@@ -116,8 +118,8 @@ struct JoinedPlaces {
   std::set<int> inside;
 };
 
-/// One expert after the other, each as gate, up, down: the order of the arena, so that a load is one long
-/// run.
+/// Publishes experts one after the other, each as gate, up, down: the order of the arena, so that a load is
+/// one long run.
 void publish_experts(const ParameterManifest& manifest, int gate_up, std::vector<PublishedTensor>& out) {
   const std::string& name = manifest[gate_up].name;
   const std::string experts = name.substr(0, name.size() - kGateUp.size());
@@ -146,7 +148,7 @@ std::optional<IgnoredKey> ignored_key(std::string_view name) {
   for (const std::string_view suffix :
        {".input_scale", ".input_global_scale", ".activation_scale", ".k_scale", ".v_scale"})
     if (name.ends_with(suffix)) return IgnoredKey{"scales of quantised activations and caches", true, {}};
-  // Once every layer kept a table of its own.
+  // Older models have a table in every layer.
   if (name.ends_with(".rotary_emb.inv_freq")) return IgnoredKey{"computed buffer", true, {}};
   return std::nullopt;
 }
@@ -155,7 +157,7 @@ PerExpertCut::PerExpertCut(std::string_view name, const std::vector<std::int64_t
     : name_(name), expert_(0), shape_(shape) {
   const std::optional<ExpertKey> key = parse_expert_key(name);
   if (!key || shape.size() != (key->expert ? 2 : 3)) return;
-  // A shape comes from a file, and must not make more names than any model has.
+  // Largest number of experts: a shape comes from a file, and must not make more names than any model has.
   constexpr std::int64_t kMaxExperts = 65'536;
   if (std::ranges::count(shape, 0) > 0 || (!key->expert && shape[0] > kMaxExperts)) return;
   const bool is_split = key->projection == &kJoined && joined == GateAndUp::kSplit;
@@ -184,7 +186,7 @@ std::variant<KeyTarget, IgnoredKey, UnknownKey> KeyMap::resolve(std::string_view
     const TensorInfo& info = manifest_[*tensor];
     if (!info.tied_to.empty()) return IgnoredKey{"copy of a tied tensor", true, {}};
     if (info.kind == TensorKind::kComputedBuffer) return IgnoredKey{"computed buffer", true, {}};
-    if (!info.adapts.empty()) return UnknownKey{};  // a checkpoint of the model has none
+    if (!info.adapts.empty()) return UnknownKey{};  // adapters are not in a checkpoint of the model
     return whole(manifest_, *tensor, quantised);
   }
   if (const JoinedTensor* joined = manifest_.find_joined(name))

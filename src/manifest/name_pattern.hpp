@@ -1,11 +1,11 @@
-// Patterns of tensor names, as a job file has them.
+// Patterns of tensor names in job files.
 #pragma once
 
 #include <string_view>
 
 namespace sluice {
 
-/// Whether all of `name` is as `pattern` says, in which `*` stands for any characters and `?` for one.
+/// Whether `pattern` matches the whole `name`; `*` matches any characters, and `?` one.
 [[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view name);
 
 }  // namespace sluice

@@ -22,7 +22,8 @@ std::string without_wrapper(std::string_view name) {
   return std::string(name);
 }
 
-/// `name` is left alone if it names no part of a mixture of experts in the spelling `from`.
+/// Changes the spelling of a name. A name that is no part of a mixture of experts in the spelling `from`
+/// stays as it is.
 std::string respelled(std::string name, const ExpertSpelling& from, const ExpertSpelling& to) {
   const std::string block = between(".", from.block, ".");
   const std::size_t at = name.find(block);
@@ -33,7 +34,7 @@ std::string respelled(std::string name, const ExpertSpelling& from, const Expert
   for (const auto module : {&ExpertSpelling::router, &ExpertSpelling::shared})
     if (const std::string start = between(from.*module, ".", ""); rest.starts_with(start))
       return before + between(to.*module, ".", rest.substr(start.size()));
-  if (!rest.starts_with("experts.")) return name;  // a dense layer's
+  if (!rest.starts_with("experts.")) return name;  // the tensor belongs to a dense layer
   name.replace(0, at + block.size(), before);
   for (const auto projection : {&ExpertSpelling::gate, &ExpertSpelling::up, &ExpertSpelling::down}) {
     const std::string ending = between(".", from.*projection, ".weight");

@@ -1,5 +1,5 @@
-// One tensor, several names: transformers' text-model tree, in which manifests are written, and what
-// published checkpoints say instead.
+// Spellings of tensor names: those of transformers' text-model tree, which manifests use, and those of
+// published checkpoints.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-/// Names in a layer's mixture of experts: `layers.3.BLOCK.experts.7.GATE.weight`,
-/// `layers.3.BLOCK.ROUTER.weight`, `layers.3.BLOCK.BIAS` for the bias of the choice,
+/// Spelling of the names in a layer's mixture of experts: `layers.3.BLOCK.experts.7.GATE.weight`,
+/// `layers.3.BLOCK.ROUTER.weight`, `layers.3.BLOCK.BIAS` for the correction bias,
 /// `layers.3.BLOCK.SHARED.up_proj.weight`.
 struct ExpertSpelling {
   std::string_view block, gate, up, down, bias;
@@ -32,12 +32,14 @@ inline constexpr ExpertSpelling kHy3Experts{"mlp",         "gate_proj",   "up_pr
 inline constexpr ExpertSpelling kBailingExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                                 "gate.expert_bias"};
 
-/// The name in transformers' text-model tree, whatever wrapper the checkpoint was saved from and however it
-/// spells its experts: "model.language_model.norm.weight" and "language_model.model.norm.weight" are
-/// "model.norm.weight", `block_sparse_moe.experts.7.w1.weight` is `mlp.experts.7.gate_proj.weight`.
+/// Plain name of a checkpoint tensor: its name in transformers' text-model tree, whatever wrapper and
+/// spelling the checkpoint has. "model.language_model.norm.weight" and "language_model.model.norm.weight"
+/// become "model.norm.weight", `block_sparse_moe.experts.7.w1.weight` becomes
+/// `mlp.experts.7.gate_proj.weight`.
 [[nodiscard]] std::string plain_name(std::string_view checkpoint_name);
 
-/// A plain name with the router and the experts of its layer spelled in another way; other names as they are.
+/// A plain name with the router and the experts of its layer in another spelling; other names stay as they
+/// are.
 [[nodiscard]] std::string spelled(std::string plain_name, const ExpertSpelling& experts);
 
 }  // namespace sluice
