@@ -14,8 +14,8 @@ InputFile open_source(const std::filesystem::path& directory, const CheckpointFi
   return source;
 }
 
-// Some kernels bring in what is looked at; so each process looks elsewhere, or ranks of one machine would
-// take each other's looks for a cached file.
+// Some kernels read into the cache what is examined, so each process looks at other places: ranks of one
+// machine would take each other's looks for a cached file.
 bool is_mostly_cached(const InputFile& file) {
   constexpr int kPlaces = 16;
   const std::int64_t step = file.size_bytes() / kPlaces;

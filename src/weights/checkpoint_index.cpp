@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
-constexpr std::int64_t kMaxIndexBytes = 100'000'000;  ///< the limit that safetensors headers have, too
+/// Largest index file in bytes, as for safetensors headers.
+constexpr std::int64_t kMaxIndexBytes = 100'000'000;
 
 void append_file(const fs::path& directory, const std::string& name, CheckpointIndex& index) {
   const InputFile file = InputFile::open(directory / name);
@@ -43,7 +44,8 @@ std::string absent_text(const AbsentTensor& tensor) {
                      tensor.file);
 }
 
-/// Says which tensors are not exactly where the index has them. `unread` holds the files whose header failed.
+/// Finds tensors that are not exactly where the index says. `unread` holds the files whose header could not
+/// be read.
 void compare_with_headers(const WeightMap& map, CheckpointIndex& index,
                           const std::vector<std::string>& unread, Problems& problems) {
   std::map<std::string_view, int> found;
@@ -148,7 +150,7 @@ CheckpointIndex read_sharded(const fs::path& directory) {
        directory.string(), join_some(pickles, 3));
 }
 
-/// Every tensor as its file has it.
+/// Reads an index with every tensor as its file has it.
 CheckpointIndex read_stored_index(const fs::path& directory) {
   // transformers prefers the single file too.
   std::error_code error;

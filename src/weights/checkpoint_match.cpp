@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-/// Compares one index with one manifest and gathers what differs, by kind.
+/// Compares an index with a manifest, and collects the differences by kind.
 class Matcher {
  public:
   Matcher(const CheckpointIndex& index, const KeyMap& keys, DType arena)
@@ -79,13 +79,13 @@ class Matcher {
     name_missing(sorted);
   }
 
-  /// `sorted` is so by tensor.
+  /// The entries of a tensor in `sorted`, which is sorted by tensor.
   static std::span<const MatchedEntry> entries_of(int tensor, const std::vector<MatchedEntry>& sorted) {
     return {std::ranges::lower_bound(sorted, tensor, {}, &MatchedEntry::tensor),
             std::ranges::upper_bound(sorted, tensor, {}, &MatchedEntry::tensor)};
   }
 
-  /// Gaps, in the names under which the checkpoint would have published them.
+  /// Names missing tensors as the checkpoint would have published them.
   void name_missing(const std::vector<MatchedEntry>& sorted) {
     std::vector<int> unnamed = incomplete_;
     for (const PublishedTensor& published : keys_.published(match_.experts)) {
@@ -106,7 +106,7 @@ class Matcher {
     for (const int tensor : unnamed) name_partly_missing(tensor, sorted);
   }
 
-  /// A fused tensor of which some entries hold a part: gates without their ups.
+  /// Names the missing part of a fused tensor, such as gates without their ups.
   void name_partly_missing(int tensor, const std::vector<MatchedEntry>& sorted) {
     std::int64_t held = 0;
     for (const MatchedEntry& m : entries_of(tensor, sorted)) held += m.count;
@@ -130,14 +130,14 @@ class Matcher {
          index_.directory, text);
   }
 
-  /// "name (file)"
+  /// Text that names an entry: "name (file)".
   [[nodiscard]] std::string described(int i) const {
     const CheckpointEntry& entry = index_.entries[static_cast<std::size_t>(i)];
     return fmt::format("{} ({})", printable(entry.name),
                        index_.files[static_cast<std::size_t>(entry.file)].name);
   }
 
-  static constexpr std::size_t kShown = 100;  ///< lines of one kind of problem, at most
+  static constexpr std::size_t kShown = 100;  ///< most lines about one kind of problem
   const CheckpointIndex& index_;
   const KeyMap& keys_;
   DType arena_;

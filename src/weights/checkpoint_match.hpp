@@ -1,5 +1,5 @@
-// Matching of checkpoint tensors to elements of manifest tensors: every difference is found before a byte is
-// read.
+// Matching of checkpoint tensors with elements of manifest tensors: every difference is found before a byte
+// is read.
 #pragma once
 
 #include "base/boxes/coverage.hpp"
@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-/// Entry `entry` of an index holds elements [begin, begin + count) of a manifest tensor, row-major, as its
-/// own elements from `entry_begin` on: one of the ranges of its KeyTarget.
+/// A matched range: elements of index entry `entry` from `entry_begin` on are elements [begin, begin + count)
+/// of a manifest tensor, row-major. It is one of the ranges of the entry's KeyTarget.
 struct MatchedEntry {
   int entry = 0;
   int tensor = 0;
@@ -31,20 +31,20 @@ struct CheckpointMatch {
   struct Ignored {
     int tensors = 0;
     std::int64_t bytes = 0;
-    bool is_carried = false;  ///< whether an export copies these tensors as it found them
+    bool is_carried = false;  ///< whether an export copies these tensors unchanged
   };
-  /// Matched entries in the order of the index; together every stored tensor exactly once.
+  /// Matched ranges in the order of the index; together they have every stored tensor exactly once.
   std::vector<MatchedEntry> entries;
-  std::vector<MatchedEntry> buffers;                ///< matched entries of persistent buffers
-  std::map<std::string, Ignored> ignored;           ///< tensors that are left alone, keyed by reason
+  std::vector<MatchedEntry> buffers;                ///< matched ranges of persistent buffers
+  std::map<std::string, Ignored> ignored;           ///< tensors that are not loaded, by the reason
   ExpertLayout experts = ExpertLayout::kPerExpert;  ///< layout of the experts in the checkpoint
 };
 
-/// Matched entries of index entry `entry`, which belongs where `target` says.
+/// Matched ranges of index entry `entry`, whose target is `target`.
 [[nodiscard]] std::vector<MatchedEntry> ranges_of(int entry, const KeyTarget& target);
 
-/// What is wrong with entries that should hold each element of these tensors, in ascending order, once:
-/// places are tensors, owners entries of the index.
+/// Faults of entries that must hold each element of the given tensors, ascending, exactly once: places are
+/// tensors, owners are entries of the index.
 [[nodiscard]] std::vector<Coverage::Fault> faults_of(std::span<const MatchedEntry> entries,
                                                      const ParameterManifest& manifest,
                                                      std::span<const int> tensors);
@@ -52,13 +52,13 @@ struct CheckpointMatch {
 /// Moves the entries of persistent buffers to their own list.
 void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest);
 
-/// Holds names, shapes and element types against the manifest. Error(kBadData) listing every tensor that is
-/// missing, unexpected, of another shape, of an element type that does not convert to `arena`, or there
-/// twice.
+/// Compares names, shapes and element types with the manifest. Error(kBadData) with every tensor that is
+/// missing, unexpected, there twice, of another shape, or of an element type that does not convert to
+/// `arena`.
 [[nodiscard]] CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& keys, DType arena);
 
-/// One line per reason for ignored tensors: "ignored 333 tensors (0.85 GB): vision tower, which is not
-/// trained; …".
+/// Lines about tensors that are not loaded, one per reason: "ignored 333 tensors (0.85 GB): vision tower,
+/// which is not trained; …".
 [[nodiscard]] std::vector<std::string> ignored_text(const CheckpointMatch& match);
 
 }  // namespace sluice

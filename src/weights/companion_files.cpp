@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostCompanionBytes = 64 << 20;
 
-/// Formats that weights, or what a training keeps of them, are kept in.
+/// Endings of files that hold weights or the state of a training.
 constexpr std::string_view kWeightFormats =
     " .safetensors .bin .pt .pth .ckpt .gguf .ggml .onnx .onnx_data .h5 .hdf5 .msgpack .npz .npy .pkl "
     ".pickle .tflite .mlmodel .ot .nemo .engine .pte .llamafile .pdparams .zip .tar .gz ";
@@ -34,7 +34,7 @@ bool is_listed(std::string_view list, const fs::path& extension) {
   return !extension.empty() && list.find(fmt::format(" {} ", extension.string())) != std::string_view::npos;
 }
 
-/// Whether a file is not copied: a checkpoint writes its own, or nobody misses it.
+/// Whether a file is left out without mention: a checkpoint writes its own, or nobody misses it.
 bool is_passed_over(const fs::path& name) {
   const std::string text = name.string();
   return text.starts_with(".") || text.ends_with(".index.json") || text == "manifest.json" ||

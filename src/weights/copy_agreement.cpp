@@ -16,11 +16,11 @@
 namespace sluice {
 namespace {
 
-/// Two revisions of a model differ in most tensors: a few blocks tell them apart, and cost no time on a disk
-/// that seeks.
+/// Most tensors of a file that are compared: two revisions of a model differ in most tensors, so a few blocks
+/// tell them apart, and cost little time on a disk that seeks.
 constexpr std::size_t kTensorsOfFile = 64;
 
-/// Ranges of a file that tensors and scales take, in its order.
+/// Ranges of a file that tensors and scales take, in the file's order.
 using Parts = std::vector<Range>;
 
 std::vector<Parts> parts_by_file(const CheckpointIndex& index) {
@@ -41,7 +41,8 @@ Digest digest_range(const InputFile& file, std::int64_t begin, std::int64_t byte
   return digest_of(buffer, static_cast<std::uint64_t>(begin));
 }
 
-/// The header, which ends where the first tensor begins, and the middle of some tensors, evenly chosen.
+/// Digest of the header, which ends where the first tensor begins, and of the middles of some tensors, evenly
+/// chosen.
 Digest digest_samples(const InputFile& file, const Parts& parts) {
   file.advise_random();
   Digest sum = digest_range(file, 0, parts.empty() ? file.size_bytes() : parts.front().begin);
@@ -54,7 +55,7 @@ Digest digest_samples(const InputFile& file, const Parts& parts) {
   return sum;
 }
 
-/// One line of hexadecimal digits for each file.
+/// Digests of the files, a line of hexadecimal digits each.
 std::string digest_files(const CheckpointIndex& index, const std::filesystem::path& directory) {
   const std::vector<Parts> parts = parts_by_file(index);
   std::string lines;
@@ -63,7 +64,7 @@ std::string digest_files(const CheckpointIndex& index, const std::filesystem::pa
   return lines;
 }
 
-/// Line `file` of what digest_files() made.
+/// Line of file number `file` in the result of digest_files().
 std::string_view line_of(std::string_view lines, std::size_t file) {
   const std::size_t width = lines.find('\n') + 1;
   return lines.substr(file * width, width);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kCodeBytes = kMiB;
 
-/// The first bytes of a buffer that grows to what was most at a time.
+/// The first `bytes` bytes of a buffer, which grows to the largest request.
 std::span<std::byte> room_in(std::vector<std::byte>& buffer, std::int64_t bytes) {
   buffer.resize(std::max(buffer.size(), static_cast<std::size_t>(bytes)));
   return std::span(buffer).first(static_cast<std::size_t>(bytes));

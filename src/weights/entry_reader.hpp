@@ -1,4 +1,4 @@
-// Elements of published tensors, out of their files: as they lie there, or out of codes and scales.
+// Reads elements of published tensors from their files, as they are or from codes and scales.
 #pragma once
 
 #include "base/range.hpp"
@@ -14,23 +14,24 @@
 
 namespace sluice {
 
-/// Treatment of the page cache of files that have been read.
+/// What happens to files in the page cache after they were read.
 enum class SourcePages : std::uint8_t {
-  kAsFound,  ///< pages of files that were not in the page cache are dropped
+  kAsFound,  ///< files that were not in the page cache are dropped from it
   kKeep,
   kDrop,
 };
 
-/// Best in the order of the files, of which it holds two open: that of elements or codes, and that of scales.
+/// Reader of entries, best used in the order of the files; holds two files open: of elements or codes, and of
+/// scales.
 class EntryReader {
  public:
   /// `index` must outlive the reader.
   EntryReader(const CheckpointIndex& index, std::filesystem::path directory,
               SourcePages pages = SourcePages::kAsFound);
 
-  /// Fills `out` with elements [begin, end) of an entry in its element type; of 4-bit codes `begin` is even.
-  /// Besides `out` it holds 1 MiB of codes and their scales. Error(kBadData) if a file is missing or was
-  /// changed since the index was read.
+  /// Reads elements [begin, end) of an entry into `out`, in its element type; for 4-bit codes `begin` is
+  /// even. Holds 1 MiB of codes and their scales besides. Error(kBadData) if a file is missing or was changed
+  /// since the index was read.
   void read(const CheckpointEntry& entry, Range elements, std::span<std::byte> out);
 
  private:

@@ -1,4 +1,4 @@
-// Collects what is wrong with a directory, so that its user repairs it once.
+// Collects the problems of a directory, so that its user can repair all of them at once.
 #pragma once
 
 #include "base/error.hpp"
@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-/// Collects every problem of a checkpoint before one error tells them all.
+/// Collects every problem of a checkpoint, which one error then tells.
 class Problems {
  public:
   template <class... Args>
@@ -20,7 +20,8 @@ class Problems {
     if (count_ <= kShown) text_ += "\n  - " + fmt::format(text, std::forward<Args>(args)...);
   }
   [[nodiscard]] bool empty() const { return count_ == 0; }
-  /// Error(kBadData) with all of them, the first hundred in full, and with `cause` behind them.
+  /// Throws Error(kBadData) with all problems, the first hundred in full, and with `cause` behind them, if
+  /// there are any.
   void throw_if_any(const std::string& directory, std::string_view cause = "") const {
     if (count_ == 0) return;
     const std::string more = count_ > kShown ? fmt::format("\n  and {} more", count_ - kShown) : "";

@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 using Shape = std::vector<std::int64_t>;
 
 constexpr std::string_view kPacked = "_packed";
-constexpr std::int64_t kCodesOfWord = 8, kCodesOfByte = 2;  ///< 4-bit numbers in an int32, and in a byte
-/// Endings of the names of the one number that all scales of an NVFP4 tensor are divided by, or multiplied
-/// with.
+/// Number of 4-bit codes in an int32, and in a byte.
+constexpr std::int64_t kCodesOfWord = 8, kCodesOfByte = 2;
+/// Endings of the name of the number by which all scales of an NVFP4 tensor are divided, or multiplied.
 constexpr std::string_view kDivisor = "_global_scale", kFactor = "_scale_2";
 constexpr std::string_view kMxfp4Codes = "_blocks", kMxfp4Scales = "_scales";
 constexpr std::string_view kCause =
@@ -45,12 +45,13 @@ bool has_ending_of_weights(std::string_view name, std::string_view ending) {
   return name.ends_with(ending) && is_of_projection(name.substr(0, name.size() - ending.size()));
 }
 
-/// "….weight_scale", "….gate_up_proj_scale_inv": of weights, not of activations.
+/// Whether a name is that of weights' scales, not of activations': "….weight_scale",
+/// "….gate_up_proj_scale_inv".
 bool is_scale_name(std::string_view name) {
   return has_ending_of_weights(name, "_scale_inv") || has_ending_of_weights(name, "_scale");
 }
 
-/// Blocks that share a scale, for one of the shapes that scales may have.
+/// Size of the blocks that share a scale, for one of the allowed shapes of scales.
 struct Blocks {
   Shape scales;
   std::int64_t matrix_rows = 0;
@@ -58,7 +59,8 @@ struct Blocks {
   std::int64_t columns = 0;
 };
 
-/// The last of them is of whatever has as many scales as elements of `count` 1.
+/// Block sizes that a weight's scales may have, the likeliest first: those of config.json or 128 x 128, one
+/// scale per tensor or matrix, and unless config.json names blocks one scale per row.
 std::vector<Blocks> possible_blocks(const Shape& weight, const std::optional<QuantizationConfig>& config) {
   constexpr std::int64_t kUsual = 128;
   const std::int64_t rows = weight[weight.size() - 2], columns = weight.back();
@@ -114,7 +116,7 @@ class Joiner {
  private:
   CheckpointEntry& entry(int i) { return index_.entries[static_cast<std::size_t>(i)]; }
 
-  /// "name (file)"
+  /// Text that names an entry: "name (file)".
   [[nodiscard]] std::string described(int i) {
     return fmt::format("{} ({})", printable(entry(i).name),
                        index_.files[static_cast<std::size_t>(entry(i).file)].name);
@@ -125,7 +127,7 @@ class Joiner {
     return found == numbers_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  /// The scales of `base`, of a type that scales may have.
+  /// The scales of `base`, if their type is allowed; nothing, with the problem noted, if not.
   std::optional<int> find_scales(int weights, const std::string& base) {
     std::optional<int> scales = find(base + "_scale_inv");
     if (!scales) scales = find(base + "_scale");
@@ -195,7 +197,8 @@ class Joiner {
     entry(i).name = base;
   }
 
-  /// Of gpt-oss: the groups of a row lie in the last dimension.
+  /// Joins MXFP4 codes and scales as gpt-oss publishes them, where the groups of a row lie in the last
+  /// dimension.
   void join_mxfp4_blocks(int i) {
     const std::string base = without(entry(i).name, kMxfp4Codes);
     Shape weight = entry(i).shape;
@@ -207,7 +210,8 @@ class Joiner {
     join_float4(i, base, base + std::string(kMxfp4Scales), weight);
   }
 
-  /// Of compressed-tensors or ModelOpt, which leaves the name of the weights as it is.
+  /// Joins 4-bit floating-point codes and scales of compressed-tensors or ModelOpt; the latter keeps the name
+  /// of the weights.
   void join_float4_rows(int i, const std::string& base) {
     Shape weight = entry(i).shape;
     if (weight.size() < 2 || element_count(weight) == 0)
@@ -216,7 +220,7 @@ class Joiner {
     join_float4(i, base, base + "_scale", weight);
   }
 
-  /// Codes of weights of that shape, MXFP4 or NVFP4 by the type of their scales.
+  /// Joins codes of weights of a given shape with their scales, whose type tells MXFP4 from NVFP4.
   void join_float4(int i, const std::string& base, const std::string& scales_name, const Shape& weight) {
     first_of_.try_emplace(Codes::kFloat4E2M1, described(i));
     const std::optional<int> scales = find(scales_name);
@@ -241,7 +245,7 @@ class Joiner {
     entry(i).name = base;
   }
 
-  /// The number that all scales of an NVFP4 tensor are divided by or multiplied with.
+  /// The number by which all scales of an NVFP4 tensor are divided or multiplied.
   TensorScale find_tensor_scale(int weights, const std::string& base, std::optional<int> scales) {
     const std::optional<int> divisor = find(base + std::string(kDivisor));
     const std::optional<int> number = divisor ? divisor : find(base + std::string(kFactor));
@@ -264,7 +268,8 @@ class Joiner {
     return {};
   }
 
-  /// Neighbours in a row that share a scale; 0 if that is wrong, which is noted.
+  /// Number of consecutive elements of a row that share a scale; 0, with the problem noted, if it is not
+  /// allowed.
   std::int64_t group_size(int scales, int weights, const Shape& weight) {
     const Shape& grid = entry(scales).shape;
     const bool fits =
@@ -292,7 +297,7 @@ class Joiner {
     return is_integer && told.shape.size() == 1 && told.shape[0] <= kMostDims;
   }
 
-  /// The numbers in a tensor X_shape, which holds_a_shape().
+  /// The shape in a tensor X_shape, for which holds_a_shape() is true.
   Shape read_shape(int i) {
     const CheckpointEntry& told = entry(i);
     const bool is_wide = told.dtype == DType::kInt64;
@@ -311,7 +316,7 @@ class Joiner {
     return shape;
   }
 
-  /// The few bytes of a small tensor.
+  /// Reads a small tensor of a few bytes.
   void read_some(const CheckpointEntry& told, std::span<std::byte> bytes) {
     if (open_ != told.file) {
       file_ = open_source(directory_, index_.files[static_cast<std::size_t>(told.file)]);
@@ -376,9 +381,9 @@ class Joiner {
   CheckpointIndex& index_;
   const fs::path& directory_;
   const std::optional<QuantizationConfig>& config_;
-  std::vector<bool> is_joined_;  ///< whether a tensor is a scale or a shape, and no tensor of its own
+  std::vector<bool> is_joined_;  ///< whether a tensor is the scale or shape of another one
   std::unordered_map<std::string, int> numbers_;
-  std::unordered_map<Codes, std::string> first_of_;  ///< tensor of each kind of codes, with its file
+  std::unordered_map<Codes, std::string> first_of_;  ///< first tensor of each kind of codes, with its file
   std::optional<InputFile> file_;
   int open_ = -1;
   Problems problems_;

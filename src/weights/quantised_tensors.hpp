@@ -1,4 +1,4 @@
-// Codes, scales and shapes of quantised weights, each a tensor of a file, as one tensor of the model.
+// Joins codes, scales and shapes of quantised weights, each a tensor of a file, to one tensor of the model.
 #pragma once
 
 #include "model/quantization_config.hpp"

@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Names directories that killed runs could not remove. Another run may still be writing there, so none is
-/// removed.
+/// Names directories that killed runs could not remove; removes none, because another run may still be
+/// writing there.
 void name_leftovers(const fs::path& target) {
   const std::string prefix = fmt::format(".{}.partial-", target.filename().string());
   std::error_code error;
@@ -28,8 +28,8 @@ void name_leftovers(const fs::path& target) {
                    entry.path().string());
 }
 
-/// A new directory, ".NAME.`word`-RANDOM" beside a target. Made here or not at all: one that is there belongs
-/// to another process, whatever its number.
+/// Creates a new directory, ".NAME.`word`-RANDOM", beside a target. Fails if it exists: then it belongs to
+/// another process, whatever its number.
 fs::path create_directory_beside(const fs::path& target, std::string_view word) {
   for (;;) {
     const fs::path path = name_beside(target, word);
@@ -38,7 +38,7 @@ fs::path create_directory_beside(const fs::path& target, std::string_view word) 
   }
 }
 
-/// "a/b/" and "a/b" name the same target; a name is needed to stage beside.
+/// Normal form of a target, "a/b" for "a/b/", since a name is needed to stage beside it.
 fs::path normal(const fs::path& path) {
   const fs::path whole = fs::absolute(path).lexically_normal();
   return whole.has_filename() ? whole : whole.parent_path();
@@ -90,7 +90,7 @@ fs::path StagedDirectory::commit() {
   return name;
 }
 
-/// False if the name is taken and another one will do.
+/// Renames the directory; false if the name is taken and another one may be tried.
 bool StagedDirectory::rename_to(const fs::path& name) const {
   std::error_code error;
   fs::rename(staging_, name, error);

@@ -21,12 +21,13 @@ bool is_frozen_expert(const TensorInfo& tensor) {
   return tensor.role == Role::kExpert && tensor.shape.size() == 3 && tensor.frozen && tensor.adapts.empty();
 }
 
-/// The encoding of elements that are published as they are.
+/// Encoding of elements that are stored as they were published.
 Encoding plain_encoding() {
   return {.codes = Codes::kBFloat16, .rows = 1, .columns = 1, .block_rows = 1, .block_columns = 1};
 }
 
-/// Of matrices of so many rows as are published together: gate and up apart.
+/// Encoding that config.json announces for matrices with as many rows as are published together: gate and up
+/// apart.
 Encoding announced(const QuantizationConfig& config, const TensorInfo& tensor) {
   const std::int64_t rows = tensor.name.ends_with("gate_up_proj") ? tensor.shape[1] / 2 : tensor.shape[1];
   return config.encoding_of(config.codes.front(), tensor.element_count() / tensor.shape[2] / rows, rows,
@@ -37,7 +38,7 @@ Encoding announced(const QuantizationConfig& config, const TensorInfo& tensor) {
 
 StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& match,
                           const ParameterManifest& manifest) {
-  std::map<int, bool> can_be;  // by tensor
+  std::map<int, bool> can_be;  // whether a tensor can be stored, by its index
   for (const MatchedEntry& matched : match.entries) {
     const TensorInfo& tensor = manifest[matched.tensor];
     const bool fits = index.encoding_of(entry_of(index, matched)) != nullptr && !matched.is_transposed &&
@@ -46,7 +47,7 @@ StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& m
     at->second = at->second && fits;
   }
   StoredTensors stored;
-  std::map<int, int> numbers;  // of encodings that are kept, by those of the index
+  std::map<int, int> numbers;  // new number of each encoding that is kept, by its number in the index
   for (const MatchedEntry& matched : match.entries) {
     if (!can_be[matched.tensor] || matched.count == 0) continue;
     const int encoding = entry_of(index, matched).encoding;

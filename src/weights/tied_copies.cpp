@@ -25,7 +25,7 @@ const CheckpointEntry* entry_of(const CheckpointIndex& index, const KeyMap& keys
   return nullptr;
 }
 
-/// The tensor that config.json ties `entry` to; empty if it does not.
+/// Name of the tensor to which config.json ties `entry`; "" if it does not.
 std::string tied_to(const CheckpointEntry& entry, const KeyMap& keys) {
   const auto tensor = keys.manifest().find(plain_name(entry.name));
   return tensor ? keys.manifest()[*tensor].tied_to : "";
@@ -39,7 +39,7 @@ bool is_copy(const CheckpointIndex& index, const std::filesystem::path& director
   EntryReader in_a(index, directory), in_b(index, directory);
   const std::int64_t size = size_of(a.dtype), count = element_count(a.shape);
   for (std::int64_t i = 0; i < kBlocks; ++i) {
-    const std::int64_t at = count / kBlocks / 2 * i * 2;  // an even index
+    const std::int64_t at = count / kBlocks / 2 * i * 2;  // an even index, at which 4-bit codes begin a byte
     const Range block{at, std::min(at + InputFile::kBlockBytes / size, count)};
     std::vector<std::byte> block_a(static_cast<std::size_t>(block.count() * size)), block_b = block_a;
     in_a.read(a, block, block_a);

@@ -1,4 +1,4 @@
-// Tensors that config.json ties to others, in files that hold both.
+// Checks of tensors that config.json ties to others, in files that hold both.
 #pragma once
 
 #include "manifest/key_map.hpp"
@@ -8,9 +8,9 @@
 
 namespace sluice {
 
-/// A file may hold a tied tensor as well (lm_head.weight beside the embedding): as a copy, which is ignored.
-/// Error(kBadData) if it is something else, by its shape or by 64 blocks of its bytes: then config.json is
-/// wrong, and to go by it would be to lose a trained head. Copies in another element type are not looked at.
+/// A file may hold a tied tensor too (lm_head.weight beside the embedding), if it is a copy, which is then
+/// ignored. Error(kBadData) if it differs in its shape or in 64 blocks of its bytes: then config.json is
+/// wrong, and following it would lose a trained head. Copies in another element type are not compared.
 void require_tied_copies(const CheckpointIndex& index, const KeyMap& keys,
                          const std::filesystem::path& directory);
 

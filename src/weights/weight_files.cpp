@@ -44,7 +44,7 @@ std::string WeightFile::header() const {
 }
 
 std::vector<WeightFile> cut_into_files(std::vector<SafetensorsEntry> tensors, std::int64_t max_shard_bytes) {
-  make_header(tensors);  // fills in what each takes
+  make_header(tensors);  // fills in the place of each tensor
   std::vector<WeightFile> files;
   std::vector<SafetensorsEntry> members;
   std::int64_t bytes = 0;

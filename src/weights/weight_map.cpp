@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The name without parts that say nothing: "a/b" of "./a//b". "" unless it stays in its directory whatever
-/// links there are: every part that is left is a plain name, and the last one is that of a file.
+/// Normal form of a relative file name: "a/b" for "./a//b". "" if the name could lead out of its directory,
+/// whatever links exist there: each part must be a plain name, and the last one that of a file.
 std::string confined(std::string_view name) {
   if (name.empty() || name.front() == '/' || name.find('\0') != std::string_view::npos) return "";
   std::string plain;
@@ -31,8 +31,8 @@ std::string confined(std::string_view name) {
   return is_file ? plain : "";
 }
 
-/// Event by event, because a document tree keeps one of two equal keys without a word and takes ten times the
-/// memory.
+/// Parser of an index, event by event, because a document tree silently keeps one of two equal keys and takes
+/// ten times the memory.
 class Parser : public Json::json_sax_t {
  public:
   explicit Parser(std::string name) : name_(std::move(name)) {}
@@ -84,7 +84,7 @@ class Parser : public Json::json_sax_t {
   bool null() override { return scalar("null"); }
   bool binary(Json::binary_t&) override { return scalar("binary data"); }
   bool start_array(std::size_t) override {
-    scalar("an array");  // throws where an array may not be
+    scalar("an array");  // throws if no array is allowed here
     ++arrays_;
     return true;
   }
@@ -127,7 +127,7 @@ class Parser : public Json::json_sax_t {
 
   std::string name_;
   WeightMap map_;
-  std::vector<std::set<std::string>> keys_;  ///< keys so far of each open object
+  std::vector<std::set<std::string>> keys_;  ///< keys so far of each object that is open
   std::unordered_map<std::string, int> files_;
   std::set<std::string> unsafe_;
   std::string key_;
