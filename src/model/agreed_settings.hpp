@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// Settings of the model and of every block there is, whether the model has it or not; all models have the
+/// Settings of the model and of every kind of block, whether the model has it or not; all models have the
 /// same keys in the same order.
 [[nodiscard]] std::vector<Setting> agreed_settings(const ModelConfig& config);
 

@@ -73,7 +73,7 @@ const Architecture& find_architecture(const ConfigReader& reader) {
        printable(type), join_some(known, known.size()));
 }
 
-/// A config.json can multiply three large numbers; nothing after this has to think of overflow.
+/// Refuses sizes whose product would overflow, so that later code need not think of it.
 void require_sane_size(const ParameterManifest& manifest, const std::string& name) {
   constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
   std::optional<std::int64_t> total = 0;
@@ -87,7 +87,7 @@ void require_sane_size(const ParameterManifest& manifest, const std::string& nam
   }
 }
 
-/// Elements of a tensor that a token meets.
+/// Number of a tensor's elements that multiply a given token.
 std::int64_t active_elements(const ModelDescription& model, int index) {
   const TensorInfo& tensor = model.manifest[index];
   if (tensor.kind != TensorKind::kParameter) return 0;

@@ -13,14 +13,14 @@
 
 namespace sluice {
 
-/// One family of models. To add one, write a file like qwen3.cpp and list it in architecture.cpp.
+/// A family of models. To add one, write a file like qwen3.cpp and list it in architecture.cpp.
 struct Architecture {
   std::string_view model_type;  ///< value of model_type in config.json
   ModelConfig (*read_config)(const ConfigReader& config);
   ParameterManifest (*describe)(const ModelConfig& config, DType dtype);
 };
 
-/// Every architecture there is.
+/// All supported architectures.
 [[nodiscard]] std::span<const Architecture> architectures();
 
 /// Description of a model: config, manifest and adapters.
@@ -30,18 +30,18 @@ struct ModelDescription {
   AdapterDescription adapters{};  ///< adapters; none after reading config.json alone
 };
 
-/// Parameters that a token meets: all but the experts that its routers leave out.
+/// Number of parameters that multiply a token: all but the experts that its routers do not choose.
 [[nodiscard]] std::int64_t active_parameters(const ModelDescription& model);
-/// Operations of a token's training step, nothing computed twice: 2 for each active parameter forward, 2 for
-/// the gradient of what goes into it from `lowest_layer` up (-1: everywhere), and 2 for its own gradient if
-/// it is trained.
+/// Floating-point operations of one token in a training step, without recomputation: 2 for each active
+/// parameter in forward, 2 for the gradient of its input from `lowest_layer` up (-1: everywhere), and 2 for
+/// its own gradient if it is trained.
 [[nodiscard]] double training_operations(const ModelDescription& model, int lowest_layer);
 
-/// Reads `directory`/config.json. Every tensor has element type `dtype`. Error(kBadData) if the file is
-/// missing or broken, the architecture is not known, or a setting is one that we would compute wrongly.
+/// Describes the model of `directory`/config.json. Every tensor has element type `dtype`. Error(kBadData) if
+/// the file is missing or broken, the architecture is unknown, or a setting would be computed wrongly.
 [[nodiscard]] ModelDescription describe_model(const std::filesystem::path& directory, DType dtype);
 
-/// Describes a model in the element type that config.json names for the published weights.
+/// Describes a model in the element type that config.json names for its published weights.
 [[nodiscard]] ModelDescription describe_published_model(const std::filesystem::path& directory);
 
 /// Describes a model from the text of a config.json; `name` is used in messages.

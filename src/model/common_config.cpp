@@ -13,11 +13,11 @@
 namespace sluice {
 namespace {
 
-// Above what any model has; far below what would make a description slow.
+// Largest number of layers: above that of any model, and far below one that makes a description slow.
 constexpr std::int64_t kMaxLayers = 10'000;
 constexpr std::int64_t kMaxExperts = 65'536;
 
-/// Settings that would change the numbers and that these blocks do not compute.
+/// Refuses settings that would change the numbers and that no block computes.
 void refuse_unsupported(const ConfigReader& config, const CommonDefaults& defaults) {
   if (config.text({"hidden_act"}, "silu") != "silu") config.refuse("hidden_act", "'silu'");
   if (!defaults.takes_attention_bias && config.boolean({"attention_bias"}, false))
@@ -26,7 +26,8 @@ void refuse_unsupported(const ConfigReader& config, const CommonDefaults& defaul
   if (config.number({"attention_dropout"}, 0.0) != 0.0) config.refuse("attention_dropout", "0");
 }
 
-/// Sizes have no defaults of ours; this one has transformers', which are not the same for all architectures.
+/// Number of key heads. Sizes have no defaults of ours; this one has transformers' default, which differs
+/// between architectures.
 std::int64_t read_key_value_heads(const ConfigReader& config, const CommonDefaults& defaults,
                                   std::int64_t attention_heads) {
   constexpr const char* kKey = "num_key_value_heads";
@@ -49,13 +50,13 @@ void read_heads(const ConfigReader& config, const CommonDefaults& defaults, Mode
   if (model.head_dim < 2 || model.head_dim % 2 != 0) config.refuse("head_dim", "an even number above 0");
 }
 
-/// torch.nn.Embedding counts negative ones from the end.
+/// Negative padding tokens count from the end, as in torch.nn.Embedding.
 std::int64_t read_padding_token(const ConfigReader& config, std::optional<std::int64_t> otherwise,
                                 std::int64_t vocab_size) {
   constexpr const char* kKey = "pad_token_id";
   if (config.is_null(kKey) || (!otherwise && !config.has(kKey))) return -1;
   const std::int64_t token = config.integer({kKey}, otherwise, -vocab_size, vocab_size - 1);
-  if (token >= vocab_size)  // the default
+  if (token >= vocab_size)  // the default may be above the vocabulary
     config.refuse(kKey,
                   fmt::format("null or a token below vocab_size = {}; the default is {}", vocab_size, token));
   return token < 0 ? token + vocab_size : token;

@@ -1,5 +1,4 @@
-// Reads the keys of a config.json with one clear error per fault: file, key, what was found, what was
-// expected.
+// Reads keys of a config.json, with one clear error per fault: file, key, what was found, what was expected.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -26,31 +25,32 @@ class ConfigReader {
   /// Parses a whole document. Error(kBadData) for anything but a JSON object.
   static ConfigReader parse(std::string_view text, std::string name);
 
-  /// A number within [minimum, maximum]; Error(kBadData) if it is absent and there is no `otherwise`.
+  /// Reads an integer within [minimum, maximum]; a missing key gives `otherwise`, or Error(kBadData) if that
+  /// is nothing.
   [[nodiscard]] std::int64_t integer(Keys keys, std::optional<std::int64_t> otherwise = {},
                                      std::int64_t minimum = 1,
                                      std::int64_t maximum = std::numeric_limits<std::int32_t>::max()) const;
-  /// A finite number.
+  /// Reads a finite number.
   [[nodiscard]] double number(Keys keys, std::optional<double> otherwise = {}) const;
-  /// A finite number above zero.
+  /// Reads a finite number above zero.
   [[nodiscard]] double positive(Keys keys, std::optional<double> otherwise = {}) const;
   [[nodiscard]] bool boolean(Keys keys, bool otherwise) const;
   [[nodiscard]] std::string text(Keys keys, std::optional<std::string> otherwise = {}) const;
   [[nodiscard]] std::vector<std::int64_t> integers(Keys keys) const;
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
-  /// The object at a key, or nothing.
+  /// The object at a key; nothing if the key is missing.
   [[nodiscard]] std::optional<ConfigReader> object(Keys keys) const;
   /// All members that are objects.
   [[nodiscard]] std::vector<ConfigReader> objects() const;
   [[nodiscard]] bool has(const char* key) const;
-  /// Whether the key is there and says null: for settings where that is not the same as leaving it out.
+  /// Whether the key is present with value null, for settings where that differs from a missing key.
   [[nodiscard]] bool is_null(const char* key) const;
   [[nodiscard]] bool is_empty() const;
   [[nodiscard]] bool holds_objects() const;
-  /// Its keys that nobody has asked for in any object of the document.
+  /// Keys of the object that nobody has asked for in any object of the document.
   [[nodiscard]] std::vector<std::string> unasked_keys() const;
 
-  /// Error(kBadData): "<name>: <key>: found <value>, expected <expected>".
+  /// Throws Error(kBadData): "<name>: <key>: found <value>, expected <expected>".
   [[noreturn]] void refuse(const char* key, std::string_view expected) const;
   [[nodiscard]] const std::string& name() const { return name_; }
 

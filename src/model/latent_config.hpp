@@ -1,4 +1,4 @@
-// The keys of multi-head latent attention, which several families share.
+// Reads the keys of multi-head latent attention, which several families share.
 #pragma once
 
 #include "model/common_config.hpp"

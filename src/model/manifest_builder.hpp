@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// The whole decoder in the order of transformers' module tree: embedding, layers, norm, head, rotary tables.
-/// In a layer: what mixes tokens, the MLP, the two norms.
+/// Manifest of a whole decoder in the order of transformers' module tree: embedding, layers, norm, head,
+/// rotary tables. Each layer has its token mixer, its MLP and two norms.
 [[nodiscard]] ParameterManifest describe_decoder(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice

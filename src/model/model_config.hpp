@@ -1,4 +1,4 @@
-// A decoder's shape as its config.json tells it, in one spelling for all architectures.
+// Shape and settings of a decoder from its config.json, in one spelling for all architectures.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -13,24 +13,27 @@ namespace sluice {
 /// Feed-forward part of a layer.
 enum class MlpKind : std::uint8_t { kDense, kMoe };
 /// Kind of a layer's token mixer: softmax attention to all earlier tokens or to a window of them, latent
-/// attention, whose keys and values come from one short vector per token, or a gated delta net.
+/// attention, whose keys and values come from one latent vector per token, or a gated delta net.
 enum class AttentionKind : std::uint8_t { kFull, kSliding, kLatent, kLinear };
 
-/// Rows of experts' joint gate and up: all gates, then all ups; or gate 0, up 0, gate 1, up 1 and so on.
+/// Order of the rows of experts' joint gate and up: all gates, then all ups; or alternating, gate 0, up 0,
+/// gate 1, up 1 and so on.
 enum class GateUpOrder : std::uint8_t { kHalves, kInterleaved };
 
 /// Norms of the queries and keys of full attention.
 enum class QueryKeyNorm : std::uint8_t {
   kNone,
-  kPerHead,          ///< each head by itself, weights [head_dim]
-  kWholeProjection,  ///< all heads at once, weights [heads x head_dim]
+  kPerHead,          ///< each head by itself, with weights [head_dim]
+  kWholeProjection,  ///< all heads at once, with weights [heads x head_dim]
 };
 
 /// Scaling of a rotary embedding for sequences longer than those it was first trained on.
 enum class RotaryScaling : std::uint8_t {
   kNone,
   kLinear,  ///< every pair turns `factor` times slower
-  kYarn,    ///< pairs before `blend_begin` do not, those behind `blend_end` do, and between lies a line
+  /// Pairs before `blend_begin` keep their frequency, those after `blend_end` turn slower, and between them
+  /// it is interpolated.
+  kYarn,
 };
 
 /// Rotary position embedding: pair i of a head's entries turns by theta^(-2i/dim) from position to position.
@@ -39,43 +42,44 @@ struct RotaryConfig {
   double theta = 10000;
   RotaryScaling scaling = RotaryScaling::kNone;
   double factor = 1;
-  double blend_begin = 0, blend_end = 0;  ///< pairs, not whole ones; differ with kYarn
-  double magnitude = 1;                   ///< factor of cosines and sines
-  bool interleaved = false;               ///< pair i is entries 2i and 2i + 1, and otherwise i and i + dim/2
+  /// Pairs, as real numbers, between which frequencies are blended; they differ with kYarn.
+  double blend_begin = 0, blend_end = 0;
+  double magnitude = 1;  ///< factor of cosines and sines
+  /// Whether pair i is entries 2i and 2i + 1; otherwise i and i + dim/2.
+  bool interleaved = false;
 
   bool operator==(const RotaryConfig&) const = default;
 };
 
-/// Gated delta net; zero without linear layers.
+/// Settings of gated delta nets; zero for models without linear attention.
 struct LinearAttentionConfig {
   std::int64_t key_heads = 0;  ///< heads of keys and queries; divides value_heads
   std::int64_t value_heads = 0;
   std::int64_t key_head_dim = 0;
   std::int64_t value_head_dim = 0;
-  std::int64_t conv_kernel_size = 0;  ///< tokens that the causal convolution sees
+  std::int64_t conv_kernel_size = 0;  ///< width of the causal convolution, tokens
 };
 
-/// Multi-head latent attention; zero without such layers.
+/// Settings of multi-head latent attention; zero for models without it.
 struct LatentAttentionConfig {
   std::int64_t query_rank =
-      0;  ///< q_lora_rank: of the vector that queries are made of; 0: they are made of the token itself
-  std::int64_t rank = 0;      ///< kv_lora_rank: of the vector that keys and values are made of
-  std::int64_t nope_dim = 0;  ///< qk_nope_head_dim: entries of a query or key that do not turn
+      0;  ///< q_lora_rank: size of the latent vector of queries; 0: queries come from the token itself
+  std::int64_t rank = 0;      ///< kv_lora_rank: size of the latent vector of keys and values
+  std::int64_t nope_dim = 0;  ///< qk_nope_head_dim: entries of a query or key head that are not rotated
   std::int64_t rope_dim =
-      0;  ///< qk_rope_head_dim: entries behind them that do; those of a key are the same for all heads
+      0;  ///< qk_rope_head_dim: rotated entries behind these, which for keys are the same in all heads
   std::int64_t value_dim = 0;  ///< size of a value head (v_head_dim)
-  double score_factor = 1;     ///< factor of the scores, besides 1 / sqrt(key_dim())
+  double score_factor = 1;     ///< factor of attention scores, besides 1 / sqrt(key_dim())
 
   [[nodiscard]] std::int64_t key_dim() const { return nope_dim + rope_dim; }
-  /// Entries of a head where queries, keys and values are computed with at one width, zeros behind the
-  /// shorter ones.
+  /// Common width of queries, keys and values in attention; shorter ones are padded by zeros.
   [[nodiscard]] std::int64_t padded_dim() const { return std::max(key_dim(), value_dim); }
 };
 
-/// Length of sequences beyond which a family's attention does what no block here computes.
+/// Limit on the length of sequences, above which attention would need what no block here computes.
 struct SequenceLimit {
-  std::int64_t tokens = 0;  ///< tokens of a sequence, at most; 0: no limit
-  std::string key;          ///< key of config.json that says the limit
+  std::int64_t tokens = 0;  ///< most tokens of a sequence; 0: no limit
+  std::string key;          ///< key of config.json that gives the limit
   std::string reason;       ///< effect on attention in longer sequences, as half a sentence
 };
 
@@ -87,23 +91,24 @@ struct RouterConfig {
   RouterScore score = RouterScore::kSoftmax;
   bool has_bias = false;  ///< whether the logits have a trained bias
   bool has_correction_bias =
-      false;  ///< float32, added to the scores where experts are chosen, and nowhere else
+      false;  ///< whether a float32 bias is added to the scores for the choice of experts alone
   /// Whether checkpoints give the bias the shape [1, experts], not [experts].
   bool correction_bias_is_row = false;
-  std::int64_t groups = 1;  ///< groups of consecutive experts; divides the number of experts
-  /// Groups, the best ones, that a token chooses its experts from.
+  std::int64_t groups = 1;  ///< number of groups of consecutive experts; divides the number of experts
+  /// Number of best groups from which a token chooses its experts.
   std::int64_t chosen_groups = 1;
-  /// Scores whose sum ranks a group: its two largest, or its largest one.
+  /// Number of largest scores whose sum ranks a group: 2 or 1.
   std::int64_t scores_per_group = 2;
-  bool normalize = false;  ///< norm_topk_prob: a token's weights are divided by their sum and ...
-  double epsilon = 0;      ///< ... this
-  double least_sum = 0;    ///< least divisor: a smaller sum of weights counts as this
-  double scale = 1;        ///< factor of the weights, applied last
+  /// Norm_topk_prob: whether a token's weights are divided by their sum plus `epsilon`.
+  bool normalize = false;
+  double epsilon = 0;    ///< number added to the sum of a token's weights before the division
+  double least_sum = 0;  ///< least divisor: a smaller sum of weights counts as this
+  double scale = 1;      ///< factor of the weights, applied last
 
-  bool knows_balancing_loss = true;  ///< transformers computes one for the family
+  bool knows_balancing_loss = true;  ///< whether transformers has a load-balancing loss for the family
 
-  /// Whether the model is trained with a load-balancing loss. One that knows nothing of correction biases
-  /// would count choices that are not made.
+  /// Whether the model is trained with a load-balancing loss. A loss that ignores correction biases would
+  /// count choices that are not made.
   [[nodiscard]] bool has_balancing_loss() const { return knows_balancing_loss && !has_correction_bias; }
   bool operator==(const RouterConfig&) const = default;
 };
@@ -112,43 +117,45 @@ struct RouterConfig {
 struct ModelConfig {
   std::string model_type;  ///< model_type of config.json: "qwen3_moe"
   std::int64_t vocab_size = 0;
-  /// Token whose row of the embedding its occurrences do not train; -1 for none.
+  /// Token whose row of the embedding gets no gradient; -1: none.
   std::int64_t padding_token = -1;
   std::int64_t hidden_size = 0;
   std::int64_t attention_heads = 0;
   std::int64_t key_value_heads = 0;  ///< heads of keys and values; divides attention_heads
-  std::int64_t head_dim = 0;  ///< even; in latent attention that of LatentAttentionConfig::padded_dim()
+  /// Size of a head, even; with latent attention LatentAttentionConfig::padded_dim().
+  std::int64_t head_dim = 0;
   RotaryConfig rotary;
   LatentAttentionConfig latent_attention;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   bool attention_bias = false;         ///< whether queries, keys and values of softmax attention have biases
   bool attention_output_bias = false;  ///< whether attention's output projection has a bias
-  /// Whether each head has a logit that takes part in the softmax and has no value.
+  /// Whether each head has a sink: a logit that takes part in the softmax, but has no value.
   bool attention_sinks = false;
   std::int64_t sliding_window =
-      0;  ///< tokens that one sees in layers of AttentionKind::kSliding, itself included
+      0;  ///< tokens that a token attends to in layers of AttentionKind::kSliding, itself included
   bool attention_output_gate = false;  ///< whether the output of full attention has a gate
-  bool zero_centred_norms = false;     ///< norms multiply with 1 + weight; a delta net's own does not
-  bool unrounded_norms = false;        ///< norms multiply with the weight before they round
+  /// Whether norms multiply by 1 + weight; a delta net's own norm does not.
+  bool zero_centred_norms = false;
+  bool unrounded_norms = false;        ///< whether norms multiply by the weight before they round
   std::int64_t intermediate_size = 0;  ///< width of dense feed-forward layers
   SequenceLimit sequence_limit;
-  std::int64_t max_positions = 0;        ///< max_position_embeddings; 0 where config.json does not say
-  std::vector<MlpKind> layers;           ///< one per layer
-  std::vector<AttentionKind> attention;  ///< one per layer
+  std::int64_t max_positions = 0;        ///< max_position_embeddings; 0 if config.json has none
+  std::vector<MlpKind> layers;           ///< kind of the MLP of each layer
+  std::vector<AttentionKind> attention;  ///< kind of the token mixer of each layer
   LinearAttentionConfig linear_attention;
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
-  std::vector<std::string> unknown_keys;  ///< keys of config.json that nothing here knows
+  std::vector<std::string> unknown_keys;  ///< keys of config.json that are unknown here
   /// Type of a checkpoint's weights as config.json says; files may differ.
   DType published_dtype = DType::kBFloat16;
-  bool quantized = false;  ///< config.json says that files hold codes and scales of such weights
+  bool quantized = false;  ///< whether config.json announces codes and scales in the files
 
-  // Mixture of experts; zero without MoE layers.
+  // Number of routed experts; zero for models without MoE layers, like the settings below.
   std::int64_t experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t expert_intermediate_size = 0;
-  /// Width of the expert that every token passes; 0 for none.
+  /// Width of the expert that every token passes through; 0: none.
   std::int64_t shared_expert_intermediate_size = 0;
   bool shared_expert_gate = false;  ///< whether that expert's output is weighted by a sigmoid gate
   bool expert_bias = false;         ///< whether each expert's projections have biases
@@ -158,12 +165,12 @@ struct ModelConfig {
   RouterConfig router;
   /// Whether experts precede the router in the module tree, and so in the manifest.
   bool experts_before_router = false;
-  /// Checkpoint layers behind the model's own, for multi-token prediction.
+  /// Number of layers in checkpoints behind the model's own, for multi-token prediction.
   std::int64_t prediction_layers = 0;
 
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
   [[nodiscard]] int moe_layer_count() const;
-  /// Index of a layer among all layers, from its index `among` the MoE layers, below moe_layer_count().
+  /// Index among all layers of MoE layer number `among`, which is below moe_layer_count().
   [[nodiscard]] std::int64_t moe_layer(std::int64_t among) const;
 };
 

@@ -22,8 +22,8 @@ bool is_border(std::string_view name, std::size_t at) {
   return at == name.size() || name[at] == '.' || (at > 0 && name[at - 1] == '.');
 }
 
-/// Whether the pattern is all of the name up to one of the borders between its parts. Published lists have
-/// hundreds of plain names, which are compared as such.
+/// Whether the pattern is the beginning of the name up to a border between its parts. Published lists have
+/// hundreds of plain names, which are compared as text.
 bool begins_with_parts(std::string_view name, const std::string& pattern) {
   constexpr std::string_view kSpecial = "^$\\*+?()[]{}|";
   if (pattern.find_first_of(kSpecial) == std::string::npos)

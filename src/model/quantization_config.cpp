@@ -37,13 +37,13 @@ void read_block(const ConfigReader& config, const char* key, QuantizationConfig&
   out.block = {block[0], block[1]};
 }
 
-/// The list at the key that transformers has for it, or vLLM.
+/// Reads the list of plain modules at transformers' or vLLM's key for it.
 void read_plain_modules(const ConfigReader& config, const char* key, PlainModules::Rule rule,
                         QuantizationConfig& out) {
   if (config.has(key)) out.plain = {config.texts({key}), rule, fmt::format("{}: {}", config.name(), key)};
 }
 
-/// `quant_method` "fp8", as DeepSeek publishes it and transformers writes it.
+/// Reads `quant_method` "fp8", as DeepSeek publishes it and transformers writes it.
 void read_float8(const ConfigReader& config, QuantizationConfig& out) {
   if (config.text({"fmt"}, "e4m3") != "e4m3")
     config.refuse("fmt", fmt::format("'e4m3', the only form of FP8 weights that is read: {}", kInstead));
@@ -87,7 +87,7 @@ void read_group(const ConfigReader& group, QuantizationConfig& out) {
   if (const auto weights = group.object({"weights"})) read_weights(*weights, out);
 }
 
-/// `quant_method` "compressed-tensors".
+/// Reads `quant_method` "compressed-tensors".
 void read_compressed(const ConfigReader& config, QuantizationConfig& out) {
   const std::string format = config.text({"format"}, "pack-quantized");
   for (const std::string_view known : {"float-quantized", "naive-quantized", "pack-quantized",
@@ -107,7 +107,7 @@ void read_compressed(const ConfigReader& config, QuantizationConfig& out) {
                                       kInstead));
 }
 
-/// `quant_method` "modelopt": NVFP4 in groups of 16, or FP8 with a scale for each tensor.
+/// Reads `quant_method` "modelopt": NVFP4 in groups of 16, or FP8 with one scale per tensor.
 void read_modelopt(const ConfigReader& config, QuantizationConfig& out) {
   const std::string algorithm = config.text({"quant_algo"});
   if (algorithm != "NVFP4" && algorithm != "FP8")
@@ -119,7 +119,7 @@ void read_modelopt(const ConfigReader& config, QuantizationConfig& out) {
     read_plain_modules(config, key, PlainModules::Rule::kGlobs, out);
 }
 
-/// Nothing if it is no JSON object.
+/// A text as a JSON object; nothing if it is none.
 std::optional<nlohmann::ordered_json> parsed(const std::string& text) {
   try {
     return parse_json_object<nlohmann::ordered_json>(text, "");

@@ -1,4 +1,4 @@
-// Announcement in config.json of weights that are stored as codes and scales.
+// Announcement of quantised weights in config.json: that files hold codes and scales.
 #pragma once
 
 #include "encoding/encoding.hpp"
@@ -14,11 +14,11 @@
 
 namespace sluice {
 
-/// Whose names the tensors of 4-bit floating-point weights X have.
+/// Naming scheme of the tensors of 4-bit floating-point weights X.
 enum class Float4Names : std::uint8_t {
-  kBlocks,    ///< gpt-oss: X_blocks, X_scales
+  kBlocks,    ///< gpt-oss: X_blocks and X_scales
   kPacked,    ///< compressed-tensors: X_packed, X_scale, X_global_scale
-  kModelOpt,  ///< X, X_scale, X_scale_2
+  kModelOpt,  ///< ModelOpt: X, X_scale and X_scale_2
 };
 
 /// Announcement of quantised weights in config.json.
@@ -26,30 +26,31 @@ struct QuantizationConfig {
   std::string name;          ///< name of the JSON object in messages: "…/config.json: quantization_config"
   std::vector<Codes> codes;  ///< codes that config.json announces, each once
   std::optional<std::array<std::int64_t, 2>> block;  ///< rows and columns of a block of FP8 weights
-  std::optional<std::int64_t> group;  ///< neighbours of a row of 4-bit weights that share a scale
+  std::optional<std::int64_t> group;  ///< consecutive elements of a row of 4-bit weights that share a scale
   Float4Names float4_names = Float4Names::kBlocks;
-  bool has_nvfp4 = false;  ///< whether 4-bit floating-point weights have float8_e4m3fn scales: NVFP4
-  PlainModules plain{};    ///< modules that keep plain weights, whatever the codes are for
+  bool has_nvfp4 = false;  ///< whether 4-bit floating-point weights have float8_e4m3fn scales, which is NVFP4
+  PlainModules plain{};    ///< modules with plain weights, whatever config.json announces for others
 
   [[nodiscard]] bool announces(Codes form) const;
-  /// Neighbours of a row of 4-bit weights that share a scale: of integers as config.json says, or as is usual.
+  /// Number of consecutive elements of a row of 4-bit weights that share a scale: as config.json says, or the
+  /// usual number.
   [[nodiscard]] std::int64_t group_of(Codes form) const;
-  /// The encoding that config.json lets expect of `matrices` matrices of rows x columns elements, with scales
-  /// of the usual type, and without the place of the scales.
+  /// Encoding that config.json announces for `matrices` matrices of rows x columns elements, with scales of
+  /// the usual type, and without the place of the scales.
   [[nodiscard]] Encoding encoding_of(Codes form, std::int64_t matrices, std::int64_t rows,
                                      std::int64_t columns) const;
 };
 
-/// The object quantization_config of a config.json; nothing without it. Error(kBadData) for a form that is
-/// not read: by its key, with what to use instead.
+/// Reads the object quantization_config of a config.json; nothing if there is none. Error(kBadData) for a
+/// format that is not supported, with its key and with what to use instead.
 [[nodiscard]] std::optional<QuantizationConfig> read_quantization(const ConfigReader& config);
 
-/// Reads it from a directory's config.json, where it may also be in text_config; nothing if there is no
-/// config.json, or none that is a JSON object.
+/// Reads the object quantization_config of a directory's config.json, where it may also be in text_config;
+/// nothing if there is no config.json that is a JSON object.
 [[nodiscard]] std::optional<QuantizationConfig> read_quantization(const std::filesystem::path& directory);
 
-/// A config.json's text without its quantization_config, for weights that are written out as plain numbers;
-/// nothing if it has none, or is no JSON object.
+/// A config.json's text without its quantization_config, for weights that are written as plain numbers;
+/// nothing if it has none, or is not a JSON object.
 [[nodiscard]] std::optional<std::string> without_quantization(const std::string& config_json);
 
 }  // namespace sluice

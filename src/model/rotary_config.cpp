@@ -10,7 +10,8 @@
 namespace sluice {
 namespace {
 
-/// The longest sequence of the training before YaRN; said beside the other keys, it counts before theirs.
+/// Length of the longest sequences in the training before YaRN, in tokens; given beside the other keys, it
+/// counts before theirs.
 double original_length(const ConfigReader& config, const ConfigReader& scaling) {
   constexpr const char* kOriginal = "original_max_position_embeddings";
   if (!config.has(kOriginal) && scaling.has(kOriginal))
@@ -18,12 +19,12 @@ double original_length(const ConfigReader& config, const ConfigReader& scaling) 
   return static_cast<double>(config.integer({kOriginal, "max_position_embeddings"}));
 }
 
-/// yarn_get_mscale() of DeepSeek's code.
+/// Magnitude by yarn_get_mscale() of DeepSeek's code.
 double grown(double weight, double factor) {
   return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
 
-/// Cosines and sines grow with the length that was added; section 3.4 of the paper.
+/// Factor of cosines and sines, which grows with the added length (section 3.4 of YaRN's paper).
 double yarn_magnitude(const ConfigReader& scaling, double factor) {
   constexpr const char* kGiven = "attention_factor";
   if (scaling.has(kGiven)) return scaling.positive({kGiven});
@@ -37,7 +38,7 @@ double yarn_magnitude(const ConfigReader& scaling, double factor) {
   return ratio;
 }
 
-/// The pair, not a whole one, that turns as often in `length` positions as the key says.
+/// Pair, as a real number, that makes as many turns in `length` positions as the key says.
 double pair_of_turns(const ConfigReader& scaling, const char* key, double otherwise, double length,
                      const RotaryConfig& rotary) {
   const auto dim = static_cast<double>(rotary.dim);
@@ -61,7 +62,8 @@ void read_yarn(const ConfigReader& config, const ConfigReader& scaling, RotaryCo
   }
   rotary.blend_begin = std::max(begin, 0.0);
   rotary.blend_end = std::min(end, static_cast<double>(rotary.dim - 1));
-  if (rotary.blend_begin == rotary.blend_end) rotary.blend_end += 0.001;  // a step is a steep line
+  // Equal ends would divide by zero, so the line becomes steep instead.
+  if (rotary.blend_begin == rotary.blend_end) rotary.blend_end += 0.001;
 }
 
 void read_scaling(const ConfigReader& config, const ConfigReader& scaling, RotaryConfig& rotary) {
@@ -74,7 +76,7 @@ void read_scaling(const ConfigReader& config, const ConfigReader& scaling, Rotar
   rotary.factor = scaling.positive({"factor"});
 }
 
-/// The object at a key; an empty one is as good as none.
+/// The object at a key; nothing if it is missing or empty.
 std::optional<ConfigReader> nested_settings(const ConfigReader& config, const char* key) {
   std::optional<ConfigReader> nested = config.object({key});
   if (!nested || nested->is_empty()) return std::nullopt;
@@ -111,8 +113,8 @@ RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults
   if (!parameters && !scaling && defaults.rope_parameters != nullptr)
     parameters = ConfigReader::parse(defaults.rope_parameters, config.name() + ": default rope_parameters");
   const RotaryConfig rotary = read_with(scaling ? scaling : parameters, config, defaults, head_dim);
-  // transformers goes by rope_scaling alone and forgets even a theta that only rope_parameters says: hardly
-  // what the writer of both meant.
+  // transformers uses rope_scaling alone, and ignores even a theta that only rope_parameters has: hardly what
+  // the writer of both meant.
   if (scaling && parameters && rotary != read_with(parameters, config, defaults, head_dim))
     config.refuse("rope_scaling",
                   "the same embedding as rope_parameters, rope_theta included, or only one of the two: "

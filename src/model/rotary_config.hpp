@@ -1,4 +1,4 @@
-// The rotary keys of a config.json.
+// Reads the rotary keys of a config.json.
 #pragma once
 
 #include "model/common_config.hpp"
@@ -16,12 +16,11 @@ namespace sluice {
 [[nodiscard]] RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
                                               std::int64_t head_dim);
 
-/// The part of a head that turns where rotary_dim says how many of its head_dim entries do; 1 where no key
-/// says it.
+/// Share of a head that is rotated, from rotary_dim, a number of its head_dim entries; 1 without that key.
 [[nodiscard]] double rotary_dim_share(const ConfigReader& config, std::int64_t default_head_dim);
 
-/// (0.1 mscale_all_dim ln(factor) + 1)^2, which attention scores of latent attention are multiplied with
-/// under any scaling that says mscale_all_dim; else 1.
+/// Factor of the scores of latent attention, (0.1 mscale_all_dim ln(factor) + 1)^2, under any scaling that
+/// has mscale_all_dim; else 1.
 [[nodiscard]] double read_score_factor(const ConfigReader& config);
 
 }  // namespace sluice

@@ -8,9 +8,9 @@
 namespace sluice {
 namespace {
 
-/// Ids of tokens, parts beside the language model, how others load and run it, and what its training was
-/// balanced with; what shapes a part that is carried along; and what follows from other keys, or has a
-/// meaning in other families alone.
+/// Keys that change no computed number: ids of tokens, parts beside the language model, how others load and
+/// run it, how its training was balanced, shapes of parts that are only copied, and keys that follow from
+/// others or have a meaning in other families alone.
 constexpr std::string_view kWithoutEffect =
     " _attn_implementation _commit_hash _name_or_path architectures attn_implementation audio_config "
     "audio_token_id auto_map aux_loss_alpha bos_token_id chunk_size_feed_forward do_sample "

@@ -1,4 +1,4 @@
-// The language model of a config.json that describes more than that.
+// Reads the language model of a config.json that describes more than a language model.
 #pragma once
 
 #include "model/config_reader.hpp"
@@ -10,12 +10,12 @@
 
 namespace sluice {
 
-/// Config whose tie_word_embeddings counts where both have the key.
+/// Which tie_word_embeddings counts if both the wrapper and the text model have the key.
 enum class TiedBy : std::uint8_t { kWrapper, kText };
 
-/// Result of `read` for `text_config`, whose model_type is one of `text_types`, or the first of them where it
-/// has none. The element type and the quantisation may be the wrapper's. Error(kBadData) for another
-/// model_type, or no such object.
+/// Config that `read` makes of `text_config`, whose model_type is one of `text_types`, or taken to be the
+/// first of them if missing. Element type and quantisation may be the wrapper's. Error(kBadData) for another
+/// model_type, or if there is no such object.
 [[nodiscard]] ModelConfig read_wrapped_config(const ConfigReader& config,
                                               const std::vector<std::string>& text_types, TiedBy tied,
                                               ModelConfig (*read)(const ConfigReader& config));

@@ -13,12 +13,12 @@
 namespace sluice::blocks::attention {
 namespace {
 
-/// Bytes of the buffers of attention: for the key heads that threads work on at a time, their keys and values
-/// packed for matmuls, three times, and the gradients of both in float32; for each thread, the queries that
-/// it takes over the keys, and a panel of scores and gradients. Without matmuls on tiles, for each thread, a
-/// tile of scores and its gradient.
+/// Bytes of attention's working buffers: for the key heads that threads work on at a time, their keys and
+/// values packed for matmuls, three times, and the gradients of both in float32; for each thread, the queries
+/// that it takes over the keys, and a panel of scores and gradients. Without matmuls on tiles, for each
+/// thread, a tile of scores and its gradient.
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
-  constexpr std::int64_t kManyThreads = 16;  // where their number is left to the machine
+  constexpr std::int64_t kManyThreads = 16;  // number of threads assumed if it is left to the machine
   constexpr std::int64_t kScores = std::int64_t{512} * 512, kQueriesAndPanel = 1216 * kKiB;
   const std::int64_t workers = pass.threads == 0 ? kManyThreads : pass.threads;
   const std::int64_t heads = std::min(pass.sequences * config.key_value_heads, workers);

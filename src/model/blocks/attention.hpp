@@ -16,18 +16,20 @@ inline constexpr std::string_view kQBias = "self_attn.q_proj.bias";
 inline constexpr std::string_view kKBias = "self_attn.k_proj.bias";
 inline constexpr std::string_view kVBias = "self_attn.v_proj.bias";
 inline constexpr std::string_view kOBias = "self_attn.o_proj.bias";
-inline constexpr std::string_view kSinks = "self_attn.sinks";          ///< [heads], if the model has sinks
-inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";  ///< unless QueryKeyNorm::kNone
+/// Attention sinks [heads], if the model has them.
+inline constexpr std::string_view kSinks = "self_attn.sinks";
+/// Norms of queries and keys, unless QueryKeyNorm::kNone.
+inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";
 inline constexpr std::string_view kKNorm = "self_attn.k_norm.weight";
 
 /// Tensors of the block. With an output gate q_proj has a gate of [head_dim] beside each head's query.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
-/// Further settings of layers with a window.
+/// Settings of layers with a window, besides those of attention.
 [[nodiscard]] std::vector<Setting> sliding_settings(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
 
-/// Keys and values of each token.
+/// Cache of the block: keys and values of each token.
 [[nodiscard]] BlockCache cache(const ModelConfig& config, std::int64_t element_bytes);
 
 }  // namespace sluice::blocks::attention

@@ -1,5 +1,5 @@
-// The terms in which a block is described before anything is computed: its tensors, what ranks must agree on,
-// what it takes while tokens pass through it.
+// Terms that describe a block before anything is computed: its tensors, settings on which ranks must agree,
+// and the memory that tokens take in it.
 #pragma once
 
 #include "manifest/manifest.hpp"
@@ -12,17 +12,18 @@
 
 namespace sluice {
 
-/// A tensor as its block describes it; the manifest adds the layer and the element type.
+/// A tensor of a block; the manifest adds its layer and element type.
 struct BlockTensor {
-  std::string_view name;  ///< name within its layer, or within the model for tensors outside the layers
+  std::string_view name;  ///< name within its layer, or within the model for tensors outside of layers
   std::vector<std::int64_t> shape;
   Role role = Role::kNorm;
   InitialValues initial = InitialValues::kByRole;
-  TensorKind kind = TensorKind::kParameter;  ///< buffers are float32
-  std::string_view tied_to{};                ///< name of the tensor it is tied to, see TensorInfo::tied_to
+  TensorKind kind = TensorKind::kParameter;  ///< kind of the tensor; buffers are float32
+  /// Name of the tensor to which it is tied, see TensorInfo::tied_to.
+  std::string_view tied_to{};
 };
 
-/// The name in the model of a layer's tensor `name`.
+/// Name in the model of tensor `name` of a layer.
 [[nodiscard]] std::string layer_tensor_name(int layer, std::string_view name);
 
 /// A setting that changes numbers but no shape; ranks must agree on it.
@@ -38,7 +39,7 @@ struct PassSize {
   std::int64_t element_bytes = 0;  ///< bytes of one element of the training type
   std::int64_t group_tokens = 0;   ///< tokens of all ranks that share the layer's experts
   std::int64_t threads = 0;        ///< compute threads of this rank; 0 if the machine decides
-  bool on_device = false;          ///< whether it runs on a GPU
+  bool on_device = false;          ///< whether the block runs on a GPU
   bool keeps_logits = false;       ///< whether routers keep their logits, for a z-loss
 };
 
@@ -51,7 +52,7 @@ struct BlockActivations {
   std::int64_t choice_bytes =
       0;  ///< bytes per token of the chosen experts, from a train step's first pass to its last
   std::int64_t working_bytes =
-      0;  ///< bytes of buffers that do not grow with tokens, while the block is computed
+      0;  ///< bytes of buffers that do not depend on the number of tokens, while the block is computed
 
   BlockActivations& operator+=(const BlockActivations& other);
 };

@@ -1,4 +1,5 @@
-// The MLP that every token of a layer without experts passes: a SwiGLU. Computed by decoder/mlp_blocks.
+// Dense MLP: a SwiGLU that every token of a layer without experts passes through. Computed by
+// decoder/mlp_blocks.
 #pragma once
 
 #include "model/blocks/swiglu.hpp"
@@ -9,7 +10,7 @@ inline constexpr SwigluNames kNames{"mlp.gate_proj.weight", "mlp.up_proj.weight"
 
 /// Tensors of the block, in the order of the module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
-/// None: its tensors say it all.
+/// Settings of the block: none, because its tensors say everything.
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
 

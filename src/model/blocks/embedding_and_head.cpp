@@ -29,7 +29,7 @@ std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens,
 }
 
 BlockActivations head_activations(const ModelConfig& config) {
-  // Logits that are there at once, and the float32 gradient of a group of tokens.
+  // Counts logits that exist at once, and the float32 gradient of a group of tokens.
   return {.passed = 3 * config.hidden_size,
           .working_bytes = kKeptLogitBytes + kLossTokens * config.hidden_size * size_of(DType::kFloat32)};
 }

@@ -14,13 +14,13 @@ inline constexpr std::string_view kHead = "lm_head.weight";
 [[nodiscard]] BlockTensor head_tensor(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 
-/// Bytes that the embedding takes in a step: rows for a rank's own tokens, and those of the tokens of all
-/// ranks that lie here and are sent.
+/// Bytes that the embedding takes in a step: rows for this rank's own tokens, and rows on this rank that are
+/// sent for the tokens of all ranks.
 [[nodiscard]] std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens,
                                            std::int64_t all_tokens, std::int64_t element_bytes);
 /// Activations of the head and the loss, forward and backward, for the tokens of one micro-batch.
 [[nodiscard]] BlockActivations head_activations(const ModelConfig& config);
-/// Bytes that these take more on a device, whose tiles of logits and of their gradient are wider.
+/// Additional bytes of head and loss on a device, whose tiles of logits and gradients are wider.
 [[nodiscard]] std::int64_t device_tile_bytes();
 
 }  // namespace sluice::blocks::embedding_and_head

@@ -9,8 +9,8 @@
 namespace sluice::blocks::experts {
 namespace {
 
-/// The slots in the order of experts, and one block of rows, or on a device one of several experts, in the
-/// place of which its gradients come.
+/// Bytes of the experts' working buffers: slots in the order of experts, and one block of rows, or on a
+/// device one of several experts, whose memory its gradients reuse.
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t slots = pass.group_tokens * config.experts_per_token;
   const std::int64_t rows = pass.on_device ? kExpertGroupRows : kExpertBlockRows;

@@ -1,4 +1,4 @@
-// A layer's routed experts, each a SwiGLU, fused. Computed by ops/experts.
+// Routed experts of a layer, each a SwiGLU, in fused tensors. Computed by ops/experts.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -7,14 +7,14 @@ namespace sluice::blocks::experts {
 
 inline constexpr std::string_view kGateUpProj = "mlp.experts.gate_up_proj";
 inline constexpr std::string_view kDownProj = "mlp.experts.down_proj";
-/// [experts, width of the product], if the model has biases.
+/// Biases of the experts, [experts, width of the product], if the model has them.
 inline constexpr std::string_view kGateUpBias = "mlp.experts.gate_up_proj_bias";
 inline constexpr std::string_view kDownBias = "mlp.experts.down_proj_bias";
 
 /// Tensors of the block, in the order of the module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
-/// Without what tokens take on their way from rank to rank.
+/// Activations of the block, without the memory of the token exchange.
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
 
 }  // namespace sluice::blocks::experts

@@ -11,7 +11,7 @@
 namespace sluice::blocks::gated_delta_net {
 namespace {
 
-/// Width of all values, and of what the convolution mixes: queries, keys and values.
+/// Widths of all values, and of the convolution's input: queries, keys and values.
 struct Widths {
   std::int64_t values = 0, mixed = 0;
 };
@@ -21,15 +21,15 @@ Widths widths(const LinearAttentionConfig& linear) {
   return {values, 2 * linear.key_heads * linear.key_head_dim + values};
 }
 
-/// Elements of a token: the states before each chunk, in float32, shared out to the tokens.
+/// Elements per token for the states before each chunk, in float32.
 std::int64_t state_elements(const LinearAttentionConfig& linear, const PassSize& pass) {
   const std::int64_t states = divide_up(pass.length, kDeltaChunkPositions) * widths(linear).values *
                               linear.key_head_dim * size_of(DType::kFloat32) / pass.element_bytes;
   return divide_up(states, pass.length);
 }
 
-/// The graph of one chunk, or of those that a device works on at once, in float32: the others' are not there
-/// meanwhile.
+/// Bytes of the graph of one chunk, or on a device of the chunks computed together, in float32; other chunks
+/// have no graph meanwhile.
 std::int64_t working_bytes(const LinearAttentionConfig& linear, const PassSize& pass) {
   constexpr std::int64_t kChunk = kDeltaChunkPositions;
   const std::int64_t graph = 8 * kChunk * kChunk +

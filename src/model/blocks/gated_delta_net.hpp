@@ -20,7 +20,7 @@ inline constexpr std::string_view kOutProj = "linear_attn.out_proj.weight";
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 [[nodiscard]] BlockActivations activations(const ModelConfig& config, const PassSize& pass);
 
-/// The convolution's last inputs, and the state in float32.
+/// Cache of the block: the convolution's last inputs, and the state in float32.
 [[nodiscard]] BlockCache cache(const ModelConfig& config, std::int64_t element_bytes);
 
 }  // namespace sluice::blocks::gated_delta_net

@@ -9,23 +9,23 @@
 
 namespace sluice {
 
-/// A block that mixes a layer's tokens, or its MLP.
+/// A kind of block: a layer's token mixer, or its MLP.
 struct LayerBlock {
   std::variant<AttentionKind, MlpKind> kind;
-  std::string_view name;     ///< kind of the layer in the JSON of `sluice inspect`
-  std::string_view summary;  ///< kind of the layer for people: "3 with full attention"
+  std::string_view name;     ///< name of the block in the JSON of `sluice inspect`
+  std::string_view summary;  ///< name of the block in texts: "3 with full attention"
   std::vector<BlockTensor> (*tensors)(const ModelConfig& config);
   std::vector<Setting> (*settings)(const ModelConfig& config);
   BlockActivations (*activations)(const ModelConfig& config, const PassSize& pass);
   BlockCache (*cache)(const ModelConfig& config,
-                      std::int64_t element_bytes) = nullptr;  ///< null: remembers nothing
+                      std::int64_t element_bytes) = nullptr;  ///< cache of the block; null if it has none
 
   [[nodiscard]] bool mixes_tokens() const { return std::holds_alternative<AttentionKind>(kind); }
-  /// Layers of the model that have it.
+  /// Number of the model's layers that have the block.
   [[nodiscard]] std::int64_t count_in(const ModelConfig& config) const;
 };
 
-/// All blocks that a layer may be made of.
+/// All kinds of blocks.
 [[nodiscard]] std::span<const LayerBlock> layer_blocks();
 [[nodiscard]] const LayerBlock& block_of(AttentionKind kind);
 [[nodiscard]] const LayerBlock& block_of(MlpKind kind);

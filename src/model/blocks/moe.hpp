@@ -1,5 +1,5 @@
-// A mixture of experts as one MLP: router, routed experts, and where the model has it the shared expert.
-// Computed by decoder/mlp_blocks.
+// Mixture of experts as one MLP: router, routed experts, and a shared expert if the model has it. Computed by
+// decoder/mlp_blocks.
 #pragma once
 
 #include "model/blocks/block.hpp"

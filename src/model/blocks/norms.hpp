@@ -1,5 +1,5 @@
-// The norms in front of a layer's blocks and behind the last layer; also how all norms of a model normalise.
-// Computed by decoder/block_norm.hpp.
+// Norms before a layer's blocks and behind the last layer, and how all norms of a model normalise. Computed
+// by decoder/block_norm.hpp.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -10,8 +10,7 @@ inline constexpr std::string_view kInput = "input_layernorm.weight";
 inline constexpr std::string_view kPostAttention = "post_attention_layernorm.weight";
 inline constexpr std::string_view kFinal = "model.norm.weight";
 
-/// The weight [size] of a norm that the model's zero_centred_norms speaks of: untrained it multiplies with 1,
-/// whichever way the model writes that down.
+/// Weight [size] of a norm to which zero_centred_norms applies: untrained, it multiplies by 1 in either form.
 [[nodiscard]] BlockTensor weight(const ModelConfig& config, std::string_view name, std::int64_t size);
 /// Norms of one layer.
 [[nodiscard]] std::vector<BlockTensor> layer_tensors(const ModelConfig& config);

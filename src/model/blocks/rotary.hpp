@@ -1,5 +1,4 @@
-// The rotary position embedding: its tables, which every rank computes. Computed by
-// decoder/rotary_frequencies.
+// Rotary position embedding: tables that every rank computes. Computed by decoder/rotary_frequencies.
 #pragma once
 
 #include "model/blocks/block.hpp"

@@ -45,7 +45,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
 
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   constexpr std::int64_t kIndexBytes = 8;  // bytes of the index of a chosen expert
-  // Float32 whatever the tokens are; once more while their exponentials are added up.
+  // Logits are float32 whatever the tokens are, and exist twice while their exponentials are summed.
   const std::int64_t logits =
       pass.keeps_logits ? config.experts * size_of(DType::kFloat32) / pass.element_bytes : 0;
   return {.kept = 4 * config.experts + 8 * config.experts_per_token + logits,

@@ -1,16 +1,16 @@
-// The top-k router of a mixture of experts: scores of all of them, by a softmax or each by a sigmoid, and the
-// choice among them. Computed by ops/router.
+// Top-k router of a mixture of experts: scores of all experts, by a softmax or by sigmoids, and the choice
+// among them. Computed by ops/router.
 #pragma once
 
 #include "model/blocks/block.hpp"
 
 namespace sluice::blocks::router {
 
-/// The weight [experts, hidden].
+/// Name of the router's weight [experts, hidden].
 [[nodiscard]] std::string_view weight_name(const ModelConfig& config);
-/// [experts], if the model has it.
+/// Name of the router's bias [experts], if the model has it.
 inline constexpr std::string_view kBias = "mlp.router.bias";
-/// A float32 buffer [experts] or [1, experts], if the model has it.
+/// Name of the correction bias, a float32 buffer [experts] or [1, experts], if the model has it.
 inline constexpr std::string_view kCorrectionBias = "mlp.gate.e_score_correction_bias";
 
 /// Tensors of the block, in the order of the module tree.

@@ -1,15 +1,15 @@
-// An expert that every token passes besides the routed ones, or several of them as one; where the model has
-// it with a gate, whose sigmoid weighs it. Computed by decoder/mlp_blocks.
+// Shared expert: an expert that every token passes through besides the routed ones, or several as one; some
+// models weigh it by the sigmoid of a gate. Computed by decoder/mlp_blocks.
 #pragma once
 
 #include "model/blocks/swiglu.hpp"
 
 namespace sluice::blocks::shared_expert {
 
-/// Weight of the gate, if there is one.
+/// Name of the shared expert's gate, if it has one.
 inline constexpr std::string_view kGate = "mlp.shared_expert_gate.weight";
 
-/// Tensor names: `shared_expert` for one with a gate, `shared_experts` for those without.
+/// Names of the tensors: `shared_expert` with a gate, `shared_experts` without.
 [[nodiscard]] const SwigluNames& names(const ModelConfig& config);
 [[nodiscard]] bool is_in(const ModelConfig& config);
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);

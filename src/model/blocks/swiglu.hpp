@@ -1,4 +1,4 @@
-// The three matrices of a SwiGLU, as a dense MLP and a shared expert have them.
+// The three matrices of a SwiGLU, for dense MLPs and shared experts.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -10,7 +10,7 @@ struct SwigluNames {
   std::string_view gate_proj, up_proj, down_proj;
 };
 
-/// gate_proj and up_proj [width, hidden], down_proj [hidden, width].
+/// Tensors of a SwiGLU: gate_proj and up_proj [width, hidden], down_proj [hidden, width].
 [[nodiscard]] std::vector<BlockTensor> swiglu_tensors(const SwigluNames& names, std::int64_t width,
                                                       std::int64_t hidden, Role role);
 

@@ -29,7 +29,8 @@ void refuse_other_forms(const ConfigReader& config) {
   expect_text(config, "router_dtype", "fp32");
 }
 
-/// rotary_dim says the same of some published models as partial_rotary_factor of others.
+/// Refuses different values of rotary_dim and partial_rotary_factor, which published models use for the same
+/// thing.
 void require_one_rotary_width(const ConfigReader& config, const ModelConfig& model) {
   if (config.integer({"rotary_dim"}, model.rotary.dim) != model.rotary.dim)
     config.refuse("rotary_dim", fmt::format("{}, as partial_rotary_factor says", model.rotary.dim));
@@ -47,7 +48,7 @@ void read_experts(const ConfigReader& config, ModelConfig& model) {
   model.router.normalize = model.experts_per_token > 1;
 }
 
-/// Whole tensors of the manifest, one behind the other, as checkpoints have them under `name`.
+/// Publishes whole tensors of the manifest, one behind the other, as one checkpoint tensor `name`.
 void publish_as(std::string name, const std::vector<std::string>& tensors, ParameterManifest& manifest) {
   std::vector<JoinedRows> parts;
   for (const std::string& tensor : tensors)

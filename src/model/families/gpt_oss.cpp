@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// Defaults of GptOssConfig where no key says otherwise.
+/// Rotary settings of GptOssConfig, for a config.json without any.
 constexpr const char* kRotary = R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
                                     "truncate": false, "original_max_position_embeddings": 4096})";
 
@@ -24,7 +24,7 @@ AttentionKind kind_of(const ConfigReader& config, const std::string& type) {
   return AttentionKind::kFull;
 }
 
-/// A window in every other layer, from the first on, unless the file says which.
+/// Reads which layers have a window: every other one from the first on, unless the file says so.
 void read_windows(const ConfigReader& config, ModelConfig& model) {
   constexpr const char* kTypes = "layer_types";
   const std::vector<std::string> types = config.texts({kTypes});
@@ -49,8 +49,8 @@ void read_experts(const ConfigReader& config, ModelConfig& model) {
   model.gate_up_order = GateUpOrder::kInterleaved;
   model.swiglu_limit = config.positive({"swiglu_limit"}, 7.0);
   model.swiglu_slope = config.positive({"swiglu_alpha"}, 1.702);
-  // A softmax over the logits of those that were chosen is one over all, divided by what the chosen ones have
-  // of it.
+  // A softmax over the logits of the chosen experts equals one over all logits, divided by the sum over the
+  // chosen ones.
   model.router = {.has_bias = true, .normalize = true};
   std::ranges::fill(model.layers, MlpKind::kMoe);
 }

@@ -17,7 +17,8 @@ ModelConfig read_hy_v3_config(const ConfigReader& config) {
   model.query_key_norm = QueryKeyNorm::kPerHead;
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
-  // enable_moe_fp32_combine is nothing to decide: the sum of two numbers is rounded once either way.
+  // The key enable_moe_fp32_combine makes no difference: the sum of two numbers is rounded once in either
+  // case.
   read_shared_experts(config, 1, model);
   model.router = {.score = RouterScore::kSigmoid,
                   .has_correction_bias = true,

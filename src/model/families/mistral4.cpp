@@ -7,13 +7,13 @@
 namespace sluice {
 namespace {
 
-/// Mistral4Config's, where config.json has none.
+/// Rotary settings of Mistral4Config, for a config.json without any.
 constexpr const char* kRope =
     R"({"type": "yarn", "rope_theta": 10000.0, "factor": 128.0, "original_max_position_embeddings": 8192, "beta_fast": 32.0,
         "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1})";
 
-/// get_llama_4_attn_scale() of transformers' ministral3: 1 + beta * log(1 + floor(position / original
-/// length)).
+/// Limit below which queries do not grow; they grow by get_llama_4_attn_scale() of transformers' ministral3:
+/// 1 + beta * log(1 + floor(position / original length)).
 SequenceLimit read_query_growth(const ConfigReader& config) {
   constexpr const char* kLength = "original_max_position_embeddings";
   const ConfigReader defaults = ConfigReader::parse(kRope, config.name() + ": default rope_parameters");

@@ -12,8 +12,8 @@ namespace sluice {
 /// which Mistral4Attention scales every query by 1.
 [[nodiscard]] ModelConfig read_mistral4_config(const ConfigReader& config);
 
-/// The language model of a mistral3 (Mistral3ForConditionalGeneration), beside its vision tower and
-/// projector.
+/// Reads the language model of a mistral3 (Mistral3ForConditionalGeneration), which also has a vision tower
+/// and a projector.
 [[nodiscard]] ModelConfig read_mistral3_config(const ConfigReader& config);
 [[nodiscard]] ParameterManifest describe_mistral3(const ModelConfig& config, DType dtype);
 

@@ -11,7 +11,7 @@ namespace sluice {
 /// Reads config.json of Mixtral. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_mixtral_config(const ConfigReader& config);
 
-/// describe_decoder() with the names of published checkpoints: `block_sparse_moe.experts.7.w1.weight`.
+/// Describes a decoder with the names of published checkpoints: `block_sparse_moe.experts.7.w1.weight`.
 [[nodiscard]] ParameterManifest describe_mixtral(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice

@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-/// Both families ask for it, also where every layer has experts.
+/// Both families need intermediate_size, even if every layer has experts.
 ModelConfig read_with_width(const ConfigReader& config, const CommonDefaults& defaults) {
   ModelConfig model = read_common_config(config, defaults);
   refuse_windows(config, {}, model);

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// config.json as published (rope_theta, num_experts) or as transformers 5 saves it (rope_parameters,
+/// Reads config.json as published (rope_theta, num_experts) or as saved by transformers 5 (rope_parameters,
 /// num_local_experts).
 [[nodiscard]] ModelConfig read_qwen3_config(const ConfigReader& config);
 [[nodiscard]] ModelConfig read_qwen3_moe_config(const ConfigReader& config);

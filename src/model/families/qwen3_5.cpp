@@ -14,11 +14,11 @@
 namespace sluice {
 namespace {
 
-// Products of two of these are far from overflow.
+// Largest number of heads, and largest size of one, so that products are far from overflow.
 constexpr std::int64_t kMaxHeads = 65'536;
 constexpr std::int64_t kMaxHeadDim = 65'536;
 
-/// Three linear layers, then a full one, unless each layer is named.
+/// Reads the kinds of attention: three linear layers, then a full one, unless layer_types names each layer.
 void read_attention_kinds(const ConfigReader& config, ModelConfig& model) {
   if (!config.has("layer_types")) {
     const std::int64_t interval = config.integer({"full_attention_interval"}, 4);

@@ -15,17 +15,17 @@ namespace sluice {
 /// gated attention. `key_value_heads` is the default of that key. All layers are dense.
 [[nodiscard]] ModelConfig read_hybrid_config(const ConfigReader& config, std::int64_t key_value_heads);
 
-/// The language model alone (qwen3_5_text, qwen3_5_moe_text).
+/// Reads the language model alone (qwen3_5_text, qwen3_5_moe_text).
 [[nodiscard]] ModelConfig read_qwen3_5_text_config(const ConfigReader& config);
 [[nodiscard]] ModelConfig read_qwen3_5_moe_text_config(const ConfigReader& config);
-/// The language model in `text_config` beside a vision tower (qwen3_5, qwen3_5_moe).
+/// Reads the language model in `text_config`, beside a vision tower (qwen3_5, qwen3_5_moe).
 [[nodiscard]] ModelConfig read_qwen3_5_config(const ConfigReader& config);
 [[nodiscard]] ModelConfig read_qwen3_5_moe_config(const ConfigReader& config);
 
-/// describe_decoder() with the names of the text model. Checkpoints may hold the vision tower and the
+/// Describes a decoder with the names of the text model. Checkpoints may also hold the vision tower and the
 /// multi-token prediction head.
 [[nodiscard]] ParameterManifest describe_qwen3_5_text(const ModelConfig& config, DType dtype);
-/// describe_qwen3_5_text() with tensors published under `model.language_model.`.
+/// Describes the text model with tensors published under `model.language_model.`.
 [[nodiscard]] ParameterManifest describe_qwen3_5(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice

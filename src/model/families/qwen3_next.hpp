@@ -11,7 +11,7 @@ namespace sluice {
 /// Reads config.json of Qwen3-Next. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_qwen3_next_config(const ConfigReader& config);
 
-/// describe_decoder(); checkpoints may also hold the multi-token prediction head.
+/// Describes a decoder; checkpoints may also hold the multi-token prediction head.
 [[nodiscard]] ParameterManifest describe_qwen3_next(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice
