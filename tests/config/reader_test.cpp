@@ -137,7 +137,7 @@ job.toml:17:1: load.chunk: found "8 parsecs", expected a size with its unit, suc
 job.toml:18:1: load.verify: found "yes", expected true or false
 job.toml:19:3: data: found an array of tables, expected a table
 --set optimizer.learning_rat=1: optimizer.learning_rat: unknown key, did you mean "learning_rate"?
-job.toml: job.output: found nothing, expected a path (run directory, made if missing; relative to the current working directory))");
+job.toml: job.output: found nothing, expected a path (run directory, created if missing; relative to the current working directory))");
 }
 
 TEST(JobConfig, answers_keys_of_other_trainers_with_its_own_in_a_table_or_outside_of_all) {
