@@ -44,7 +44,8 @@ AgreementTopic tensor_topic(const ParameterManifest& manifest) {
   return topic;
 }
 
-/// Its messages name the key and the place from the root on: a relative path depends on where a job starts.
+/// Describes the model of the settings. Messages name the key, and the path from the root on, since a
+/// relative path depends on where a job starts.
 ModelDescription describe_model_of(const ModelSettings& settings) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(settings.path, error);
@@ -99,7 +100,7 @@ ModelDescription described(const JobConfig& config, const std::optional<PeftAdap
   return model;
 }
 
-/// The headers of an adapter's directory, if the job has one.
+/// Adapter of the job's adapter directory, from its headers; nothing if the job has none.
 std::optional<PeftAdapter> adapter_of(const JobConfig& config) {
   if (!has_adapter_directory(config)) return std::nullopt;
   return read_adapter(config, describe_model_of(config.model).manifest);

@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// Its parts refer to each other, so it stays where it was made.
+/// Blueprint of a job. Its parts refer to each other, so it cannot be moved.
 class Blueprint {
  public:
   /// Describes the model of `config` from its config.json, with saved steps in place of runs. Errors as
@@ -31,20 +31,20 @@ class Blueprint {
 
   const JobConfig config;
   const std::optional<PeftAdapter>
-      adapter;  ///< the directory whose values the adapters of `model` have, if there is one
+      adapter;  ///< adapter whose values the adapters of `model` have; nothing if they start anew
   const ModelDescription model;
   const KeyMap keys;
   const StoredTensors stored;
   const UnitLayouts layouts;
   const StagePlan stages;
 
-  /// Cuts the units for `world` ranks. Refers to this blueprint. Errors as ShardPlan.
+  /// Plan that divides the units among `world` ranks. Refers to this blueprint. Errors as ShardPlan.
   [[nodiscard]] ShardPlan shard_plan(int world) const;
 
-  /// Bytes of each rank's shards of weights, stored ones too.
+  /// Bytes of each rank's shards of weights, stored ones included.
   [[nodiscard]] std::vector<std::int64_t> shard_bytes(const ShardPlan& plan) const;
 
-  /// Memory of each rank of such a plan, see plan_memory().
+  /// Memory of each rank of a plan, see plan_memory().
   [[nodiscard]] std::vector<RankMemory> memory_plan(const ShardPlan& plan, Workload work,
                                                     std::span<const std::int64_t> staging_bytes) const {
     work.drops_inputs = work.trains && model.adapters.dropout > 0;

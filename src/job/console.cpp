@@ -17,13 +17,13 @@
 namespace sluice::console {
 namespace {
 
-/// A closed or broken stream must not keep a job from ending.
+/// Writes a text; a closed or broken stream must not keep a job from ending.
 void write_to(std::FILE* stream, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stream);
   std::fflush(stream);
 }
 
-/// Stream that lines go to.
+/// Stream to which lines are printed.
 std::FILE*& lines() {
   static std::FILE* stream = stdout;
   return stream;
@@ -49,7 +49,7 @@ void require_written() {
 
 bool is_terminal() {
   if (isatty(STDOUT_FILENO) != 1) return false;
-  // mpirun gives its ranks a pseudo-terminal and passes on what they write, so what counts is its own stdout.
+  // mpirun gives its ranks a pseudo-terminal and passes on what they write, so its own stdout counts.
   if (std::getenv("OMPI_COMM_WORLD_RANK") == nullptr) return true;
   std::error_code error;
   const auto launcher = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/1", getppid()), error);

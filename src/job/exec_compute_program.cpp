@@ -19,8 +19,8 @@ namespace sluice {
 namespace fs = std::filesystem;
 namespace {
 
-/// The program that links LibTorch, which alone takes 0.6 s and 150 MB of every process: so what loads,
-/// exports, checks and verifies does not.
+/// Name of the program that links LibTorch, which costs 0.6 s and 150 MB in every process: programs that
+/// load, export, check and verify do without.
 constexpr std::string_view kComputeProgram = "sluice-train";
 
 /// OpenMP's threads wait for the next piece of work on their cores before they sleep: to wake one takes

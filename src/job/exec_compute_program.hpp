@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// The program that runs jobs of a kind, or nothing if this one does. Error(kBadConfig) if it does not lie
-/// beside this one.
+/// Path of the program that runs jobs of a kind; nothing if this one does. Error(kBadConfig) if it is not in
+/// this program's directory.
 [[nodiscard]] std::optional<std::filesystem::path> find_compute_program(JobKind kind);
 
 /// If the job's kind runs in another program, replaces this process by that one with the same command line
@@ -20,7 +20,7 @@ namespace sluice {
 /// find_compute_program(); Error(kInternal) if the system refuses to start it.
 void exec_compute_program(const JobConfig& config, const std::vector<std::string>& words);
 
-/// The words of `run` with these arguments.
+/// Command line of `run` with these arguments.
 [[nodiscard]] std::vector<std::string> run_words(const JobArguments& arguments);
 
 }  // namespace sluice

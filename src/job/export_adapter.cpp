@@ -11,8 +11,8 @@
 #include <system_error>
 
 namespace sluice {
-/// Style of the adapter's names: that of the directory that the job began with, or else of the class that
-/// config.json names.
+/// Style of the adapter's names: the style of the directory with which the job began, or else of the class
+/// that config.json names.
 PeftStyle adapter_style(const Blueprint& blueprint) {
   if (blueprint.adapter) return blueprint.adapter->style;
   return {blueprint.config.lora.rslora, blueprint.model.manifest.wrapped_name("model.")};

@@ -1,4 +1,4 @@
-// Treatment of a job's adapters in an export: a directory that PEFT opens, or a part of the weights.
+// Export of a job's adapters: a directory that PEFT opens, or weights with the adapters merged.
 #pragma once
 
 #include "adapter/adapter_save.hpp"
@@ -15,17 +15,17 @@ namespace sluice {
 /// Whether a job that exports writes its adapters alone.
 [[nodiscard]] bool exports_adapter(const Blueprint& blueprint);
 
-/// Bytes of that directory's tensors.
+/// Bytes of the tensors in an exported adapter's directory.
 [[nodiscard]] std::int64_t adapter_bytes(const Blueprint& blueprint);
 
-/// The style in which PEFT is given the adapters of a job.
+/// Style in which PEFT gets the adapters of a job.
 [[nodiscard]] PeftStyle adapter_style(const Blueprint& blueprint);
 
 /// A model's name for adapter_config.json: its path from the root on, as PEFT opens the model by this name
 /// wherever it is started, and takes a relative one for a name on the hub.
 [[nodiscard]] std::string base_model_name(const std::filesystem::path& model);
 
-/// How the adapters of a job are written.
+/// Options with which a job's adapters are written.
 [[nodiscard]] AdapterSaveOptions adapter_save_options(const Blueprint& blueprint);
 
 /// Collective over the context's communicator. Writes export.path for PEFT from `values`, this rank's shards

@@ -45,13 +45,13 @@ std::optional<ExpertLayout> chosen_layout(ExportExperts experts) {
 
 bool is_as_source(const JobConfig& config) { return config.export_.format == ExportFormat::kSource; }
 
-/// The tensors of model.path: as the model takes them, and, where the export is as the source, as the files
+/// Indices of model.path: tensors as the model takes them and, if the export is like the source, as the files
 /// have them.
 struct SourceIndex {
   CheckpointIndex weights, stored;
 };
 
-/// `read` takes a QuantisedAs.
+/// Reads both indices; `read` takes a QuantisedAs.
 template <class Read>
 SourceIndex source_index(const JobConfig& config, Read read) {
   SourceIndex source{read(QuantisedAs::kWeights), {}};
@@ -59,7 +59,7 @@ SourceIndex source_index(const JobConfig& config, Read read) {
   return source;
 }
 
-/// Tells of each tensor of the manifest whether the job makes it another than it was in model.path.
+/// Function that tells whether the job changes a tensor of the manifest from what it is in model.path.
 std::function<bool(int)> changed_tensors(const Blueprint& blueprint) {
   const JobConfig& config = blueprint.config;
   const ParameterManifest& manifest = blueprint.model.manifest;
@@ -78,8 +78,8 @@ std::function<bool(int)> changed_tensors(const Blueprint& blueprint) {
   return [changed = std::move(changed)](int tensor) { return changed.contains(tensor); };
 }
 
-/// `source` is null where there is none. Weights that were drawn are written as most checkpoints are, expert
-/// by expert, unless the job says otherwise.
+/// Content of the job's export; `source` is null if there is none. Weights that were drawn are written expert
+/// by expert, like most checkpoints, unless the job says otherwise.
 ExportContent content_of_job(const Blueprint& blueprint, const SourceIndex* source) {
   const std::optional<ExpertLayout> layout = chosen_layout(blueprint.config.export_.experts);
   if (source == nullptr)
@@ -91,7 +91,7 @@ ExportContent content_of_job(const Blueprint& blueprint, const SourceIndex* sour
   return content_like(source->weights, blueprint.keys, layout);
 }
 
-/// Error(kBadConfig) where an export should be as its source and model.path holds none.
+/// Error(kBadConfig) if an export must be like its source, but model.path has no weights.
 void require_source(const JobConfig& config) {
   if (is_as_source(config) && !holds_weights(config.model.path))
     fail(ExitCode::kBadConfig,
@@ -112,7 +112,7 @@ ExportPlan make_plan(const Blueprint& blueprint, const ShardPlan& shards, const 
           source_readers(blueprint.config, shards.world())};
 }
 
-/// bfloat16 shards hold the digits of no other type.
+/// Warns of shards in bfloat16 if files have another type, since bfloat16 holds the digits of no other type.
 void warn_of_rounding(const ExportContent& content, const ParameterManifest& manifest, DType shards) {
   if (shards != DType::kBFloat16) return;
   const auto rounded = std::ranges::count_if(content.tensors, [&](const ExportTensor& tensor) {
@@ -126,15 +126,15 @@ void warn_of_rounding(const ExportContent& content, const ParameterManifest& man
         rounded);
 }
 
-/// Content that is written, and files that are copied beside it.
+/// Content that is written, and companion files that are copied.
 struct Written {
   ExportPlan plan;
   std::vector<CompanionFile> companions;  ///< companion files, on rank 0 alone
   WeightStorage storage = WeightStorage::kPlain;
 };
 
-/// Collective. What the plan is made from does not outlive this: only the plan is kept while files are
-/// written.
+/// Collective over the context's communicator. Plans an export with its source. Only the plan is kept while
+/// files are written.
 Written plan_with_source(JobContext& context, DType shards) {
   const JobConfig& config = context.config();
   const ModelSettings& model = config.model;
@@ -154,8 +154,9 @@ Written plan_with_source(JobContext& context, DType shards) {
           is_as_source(config) ? WeightStorage::kAsConfigSays : WeightStorage::kPlain};
 }
 
-/// Collective. Weights that hours were spent on are written though model.path is no longer what it was: all
-/// that it would add are the layout of experts, types, what the model has beside them, and its companions.
+/// Collective over the context's communicator. Plans an export. Trained weights are written even if
+/// model.path has changed since: without it only the layout of experts, types, other tensors beside the
+/// model's and companion files are lost.
 Written plan_of_job(JobContext& context, DType shards) {
   try {
     return plan_with_source(context, shards);

@@ -1,4 +1,4 @@
-// A Hugging Face directory written from the shards.
+// Export of a job's shards to a Hugging Face directory.
 #pragma once
 
 #include "job/job.hpp"
@@ -14,7 +14,7 @@ namespace sluice {
 struct ExportSize {
   std::int64_t tensors = 0;
   std::int64_t bytes = 0;  ///< bytes of all files
-  int files = 0;           ///< files with weights
+  int files = 0;           ///< number of files with weights
 };
 
 /// Size of an export, worked out in this process alone from the headers in model.path, or from config.json
@@ -22,8 +22,9 @@ struct ExportSize {
 /// adapters cannot be merged; Error(kIo) if it cannot be made or its file system has too little space.
 [[nodiscard]] ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards);
 
-/// Collective over the context's communicator. The same, done by rank 0 before hours are spent, and a trial:
-/// every rank writes a file beside export.path, which is removed again. Nothing if the job exports nothing.
+/// Collective over the context's communicator. Rank 0 makes check_export() before hours are spent, and every
+/// rank tries to write a file beside export.path, which is removed again. Does nothing if the job exports
+/// nothing.
 void require_export(JobContext& context);
 
 /// Collective over the context's communicator. Writes export.path from `values`, this rank's shards in any

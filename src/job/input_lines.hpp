@@ -1,4 +1,4 @@
-// Standard input, line by line, without waiting for long.
+// Reads standard input line by line, without waiting for long.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ class InputLines {
  public:
   enum class Found : std::uint8_t { kNothing, kLine, kEnd };
 
-  /// Fills `line` with the next line, or makes it "" and says what else a wait of a second at most has
-  /// brought.
+  /// Reads the next line into `line`; if none comes within a second, `line` becomes "" and the result says
+  /// what came instead.
   [[nodiscard]] Found next(std::string& line);
 
  private:
   bool take(std::string& line);
 
-  std::string text_;  ///< bytes that were read and are of no line yet
+  std::string text_;  ///< bytes that were read but belong to no complete line yet
 };
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// A job kind: what runs once all ranks agree. A file in jobs/ defines one and registers it.
+// A job kind: the functions that run once all ranks agree. A file in jobs/ defines one and registers it.
 #pragma once
 
 #include "base/memory.hpp"
@@ -14,27 +14,27 @@
 
 namespace sluice {
 
-/// Everything that a job is given, all of which outlives it.
+/// Everything that a job gets; all of it outlives the job.
 struct JobContext {
   const Blueprint& blueprint;
   const ShardPlan& plan;
   Communicator& comm;       ///< communicator for data in main memory
-  Communicator& links;      ///< communicator for the memory that is computed in: NCCL's, or comm itself
-  RunDirectory& directory;  ///< acts on rank 0, does nothing elsewhere
-  MemorySample baseline;    ///< memory before any header, staging or arena exists
-  std::vector<int> nodes;   ///< the node of each rank
+  Communicator& links;      ///< communicator for the memory that is computed in: NCCL's, or `comm` itself
+  RunDirectory& directory;  ///< run directory; acts on rank 0, does nothing on other ranks
+  MemorySample baseline;    ///< memory of this rank before any header, staging or arena exists
+  std::vector<int> nodes;   ///< node of each rank
   std::vector<std::int64_t> growth_limits;  ///< bytes that each rank may hold above its baseline
   int threads;                              ///< compute threads of this rank
   DeviceChoice device;                      ///< device that the job computes on
   SignalWatch& signals;
   ExitCode ending = ExitCode::kDone;  ///< exit code if nothing fails: kDone or kResumable, alike on all ranks
-  std::string note{};                 ///< note in status.json on an end by kDone, or ""
+  std::string note{};                 ///< note for status.json if the job ends with kDone, or ""
 
-  /// Request on the command line that runs the job; null for a job file.
+  /// Request of the command line that runs the job; null for a job file.
   const GenerateRequest* request = nullptr;
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
-  /// Memory of each rank with as many threads as this one has; staging is an upper bound.
+  /// Planned memory of each rank, with as many threads as this one has; staging is an upper bound.
   [[nodiscard]] std::vector<RankMemory> memory_plan() const;
   [[nodiscard]] bool is_root() const { return comm.rank() == 0; }
 };
@@ -43,13 +43,15 @@ struct JobContext {
 struct Job {
   void (*run)(JobContext& context) = nullptr;
 
-  /// Starts the libraries that the job computes with, before the baseline of memory is taken.
+  /// Starts the libraries with which the job computes, before the baseline of memory is taken.
   void (*start)(int threads) = nullptr;
 
-  /// Line for --version about what the system has chosen for them, and not the build. Null: there is none.
+  /// Function with a line for --version about libraries that the system has chosen, not the build. Null: no
+  /// line.
   std::string (*version_line)() = nullptr;
 
-  /// Limits what these take of a GPU beside what the job allocates itself. Null: they take none.
+  /// Function that limits the bytes that libraries take of a GPU besides the job's own allocations. Null:
+  /// they take none.
   void (*limit_device_memory)(std::int64_t bytes) = nullptr;
 };
 
@@ -60,11 +62,11 @@ class JobRegistration {
   JobRegistration(JobKind kind, const Job& job);
 };
 
-/// Job of a kind, or null if this program does not run it: then sluice-train does, which links LibTorch.
+/// Job of a kind; null if this program does not run it, but sluice-train, which links LibTorch.
 [[nodiscard]] const Job* find_job(JobKind kind);
 
-/// Whether the weights of jobs of a kind lie on GPUs where there are any. Of an export they do not: it
-/// computes nothing.
+/// Whether weights of jobs of a kind lie on GPUs, if there are any. Those of an export do not: it computes
+/// nothing.
 [[nodiscard]] bool uses_gpus(JobKind kind);
 
 }  // namespace sluice

@@ -28,7 +28,7 @@ namespace sluice {
 namespace fs = std::filesystem;
 namespace {
 
-/// Progress that was made, with its loss and speed, not what was left.
+/// Progress in a status: what was done, with its loss and speed, without the time that was left.
 RunProgress progress_in(const nlohmann::json& status) {
   RunProgress progress;
   for (const std::string_view unit : kProgressUnits)
@@ -43,12 +43,12 @@ RunProgress progress_in(const nlohmann::json& status) {
 
 bool tells_done(const nlohmann::json& status) { return text_in(status, "state") == "done"; }
 
-/// Exit codes of ends by a signal begin here.
+/// First exit code of ends by a signal, and a limit above all codes.
 constexpr int kFirstSignalCode = 128, kAnyCode = std::numeric_limits<int>::max();
 
 fs::path log_name(int rank) { return fmt::format("rank-{:05}.log", rank); }
 
-/// The rank whose log has this name; -1 if it is not the name of one.
+/// Rank whose log has this name; -1 if it is not the name of a log.
 int rank_of_log(const std::string& name) {
   constexpr std::string_view kBegin = "rank-";
   int rank = -1;
@@ -109,7 +109,7 @@ void require_no_results(const JobConfig& config) {
   }
 }
 
-/// A user may keep his own job file where the run's copy will be.
+/// Refuses a job.toml that is not a run's copy: a user may keep a job file of his own there.
 void require_no_other_job_file(const fs::path& file) {
   if (!path_exists(file)) return;
   if (!is_job_copy(file))
@@ -162,10 +162,11 @@ void RunDirectory::begin_log() const {
 void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
   lock_ = RunLock(path_);
-  const auto found = find_resume_point(config);  // or job.toml would be the wrong one
+  // Finds the resume point first, or job.toml would be the wrong one.
+  const auto found = find_resume_point(config);
   require_no_results(config);
   require_no_other_job_file(path_ / kJobCopyFile);
-  for (const Result& file : files_of(config)) {  // now, not after hours of loading
+  for (const Result& file : files_of(config)) {  // refuses now, not after hours of loading
     make_directories(file.file.parent_path());
     try_to_create_beside(file.key, file.file);
   }
@@ -180,7 +181,7 @@ void RunDirectory::create(const JobConfig& config) {
     heartbeat_ = std::jthread([this](const std::stop_token& stop) { beat(stop); });
 }
 
-/// Keeps the age of the status below what is_running() asks for, until the run has ended.
+/// Writes the status again before it is as old as is_running() allows, until the run has ended.
 void RunDirectory::beat(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, stop, std::chrono::duration<double>(kHeartbeatSeconds),
@@ -254,9 +255,10 @@ void RunDirectory::set_failed(const Outcome& failure) noexcept {
   const std::lock_guard lock(mutex_);
   heartbeat_.request_stop();
   state_ = "failed";
-  // Rank 0 will be ended with the job, so the failing rank writes, if it sees the directory.
+  // Rank 0 is ended together with the job, so the failing rank writes, if it sees the directory.
   std::error_code error;
-  if (tells_of_failure(kFirstSignalCode)) return;  // the first one is the cause; a signal may follow from it
+  // The first failure is the cause; a signal may follow from it.
+  if (tells_of_failure(kFirstSignalCode)) return;
   if (is_root_ || (!path_.empty() && fs::exists(path_ / "status.json", error))) try_write_status(&failure);
 }
 
@@ -278,7 +280,7 @@ void RunDirectory::set_ended_by(int signal_number, ExitCode code, const std::str
   try_write_status(&*end_, Durability::kKernel);
 }
 
-/// Whether a rank has written how the job failed, with a code below that one.
+/// Whether a rank has recorded that the job failed with a code below `code_limit`.
 bool RunDirectory::tells_of_failure(int code_limit) const noexcept {
   const nlohmann::json status = status_if_readable(path_);
   return text_in(status, "state") == "failed" && number_in(status, "exit_code").value_or(0) < code_limit;
@@ -294,7 +296,7 @@ void RunDirectory::try_write_status(const Outcome* end, Durability durability) n
 }
 
 void RunDirectory::write_status(const Outcome* end, Durability durability) const {
-  // Other ranks do not know the progress that rank 0 has told.
+  // Other ranks do not know the progress that rank 0 has written.
   nlohmann::json status = is_root_ ? nlohmann::json::object() : status_if_readable(path_);
   status.update(nlohmann::json{{"state", state_},
                                {"kind", kind_},

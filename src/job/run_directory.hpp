@@ -32,8 +32,8 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  /// Writes down the job in place of the constructor's `config`, where the file left something to be chosen.
-  /// Error(kIo). Does nothing off rank 0.
+  /// Replaces the job.toml of the constructor's `config` by the job with its choices made. Error(kIo). Does
+  /// nothing on other ranks than 0.
   void set_job(const JobConfig& config) const;
 
   /// Every rank begins its log, logs/rank-NNNNN.log, once rank 0 has constructed this. With job.overwrite it
@@ -48,28 +48,29 @@ class RunDirectory {
   /// allows it.
   [[nodiscard]] std::filesystem::path new_file(const std::filesystem::path& name) const;
 
-  /// The next free name of a file that goes on in segments: metrics.h5, metrics.0001.h5, and so on. With
-  /// job.overwrite the first, after those of an earlier run were removed.
+  /// Next free name of a file in segments: metrics.h5, metrics.0001.h5, and so on. With job.overwrite the
+  /// first name, after those of an earlier run were removed.
   [[nodiscard]] std::filesystem::path new_segment(const std::filesystem::path& name) const;
 
-  /// Number of this start of the run, counted over all that have left a status or a checkpoint; on rank 0, 0
-  /// on others and without job.output.
+  /// Number of this start of the run, counting all starts that have left a status or a checkpoint; known on
+  /// rank 0; 0 on other ranks and without job.output.
   [[nodiscard]] std::int64_t attempt() const { return attempt_; }
 
-  /// Writes down what the job does now. A failure to do so is a warning, here and below.
+  /// Writes what the job does now to the status. If that fails a warning says so, here and below.
   void set_status(const std::string& state) noexcept;
-  /// Written down after the first step of this run, then every few seconds, and with what comes next.
+  /// Sets the progress, which is written after the first step of this run, then every few seconds, and with
+  /// other changes.
   void set_progress(const RunProgress& progress) noexcept;
-  /// Tells again the loss and speed of an earlier run in this directory that has finished the job.
+  /// Repeats the loss and speed of an earlier run in this directory that has finished the job.
   void set_done_before(RunProgress progress) noexcept;
-  /// Whether an earlier run in this directory ended as done; on rank 0, false on others.
+  /// Whether an earlier run in this directory has finished the job; on rank 0, false on other ranks.
   [[nodiscard]] bool was_done_before() const { return was_done_before_; }
-  /// The last step that was saved, and when.
+  /// Sets the last step that was saved, and the time.
   void set_saved(std::int64_t step, const std::string& when = utc_now()) noexcept;
-  /// The saved step with the lowest loss on held-out tokens; 0: none. Written down with what comes next.
+  /// Sets the checkpoint with the lowest held-out loss; step 0: none. Written with other changes.
   void set_best(std::int64_t step, double held_out_loss) noexcept;
-  /// How the job ended, by kDone or kResumable; a failure from any rank that sees the directory.
-  /// `note`: what a user is told of an end by kDone, or "".
+  /// Records the end of the job, by kDone or kResumable. `note`: text for the user about an end by kDone, or
+  /// "".
   void set_done(ExitCode ending = ExitCode::kDone, const std::string& note = "") noexcept;
   void set_failed(const Outcome& failure) noexcept;
   /// Records that a signal ends the job with this code, unless a rank's failure is written down already,
@@ -78,7 +79,7 @@ class RunDirectory {
   /// time.
   void set_ended_by(int signal_number, ExitCode code, const std::string& cause = "") noexcept;
 
-  /// Fails as the constructor would, as far as it can be told without a trace; for sluice check.
+  /// Fails as the constructor would, as far as that can be told without leaving a trace; for sluice check.
   static void check(const JobConfig& config);
 
  private:
@@ -88,7 +89,7 @@ class RunDirectory {
   void write_status(const Outcome* end, Durability durability = Durability::kDisk) const;
   void try_write_status(const Outcome* end, Durability durability = Durability::kDisk) noexcept;
 
-  std::mutex mutex_;  ///< guards what the status tells
+  std::mutex mutex_;  ///< guards the members that the status is made of
   std::filesystem::path path_;
   int rank_;
   bool is_root_;
@@ -96,20 +97,20 @@ class RunDirectory {
   int world_size_;
   std::string started_;
   std::string kind_;     ///< kind of the job
-  RunProgress earlier_;  ///< last progress of the run that was here before, on rank 0 alone
+  RunProgress earlier_;  ///< last progress of an earlier run in this directory, on rank 0 alone
   bool was_done_before_ = false;
   std::int64_t attempt_ = 0;  ///< number of this start of the run, known on rank 0
   std::string state_ = "starting";
   RunProgress progress_;
-  std::int64_t saved_step_ = 0;  ///< 0: none yet
+  std::int64_t saved_step_ = 0;  ///< last step that was saved; 0: none
   std::string saved_;            ///< time of the last checkpoint
   std::int64_t best_step_ = 0;   ///< step with the lowest held-out loss; 0: none
   double best_loss_ = 0;         ///< lowest held-out loss
-  std::optional<Outcome> end_;   ///< ending that a signal gives the job, unless it still saves its state
+  std::optional<Outcome> end_;   ///< outcome of a signal that ends the job, unless it still saves its state
   Stopwatch since_status_;
   RunLock lock_;
   std::condition_variable_any wake_;
-  std::jthread heartbeat_;  ///< heartbeat of a run without a lock
+  std::jthread heartbeat_;  ///< thread that renews the status of a run without a lock
 };
 
 }  // namespace sluice

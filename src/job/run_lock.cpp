@@ -23,12 +23,12 @@ enum class LockState { kFree, kHeld, kNone };
 
 struct LockAnswer {
   LockState state;
-  int error_number = 0;  ///< errno where the result is kNone
+  int error_number = 0;  ///< errno if there is no lock
 };
 
-/// Answer of the file system to flock(). Only EWOULDBLOCK tells of a holder; all else is that there are no
-/// locks, as of NFS without lockd (ENOLCK), of FUSE and parallel file systems that were mounted without them
-/// (ENOSYS, EOPNOTSUPP).
+/// Answer of the file system to flock(). EWOULDBLOCK alone means that another process holds the lock; other
+/// errors mean that there are no locks, as on NFS without lockd (ENOLCK), or on FUSE and parallel file
+/// systems that were mounted without them (ENOSYS, EOPNOTSUPP).
 LockAnswer try_lock(int file, int kind) {
   for (;;) {
     if (::flock(file, kind | LOCK_NB) == 0) return {LockState::kFree};
@@ -37,7 +37,7 @@ LockAnswer try_lock(int file, int kind) {
   }
 }
 
-/// Whether the process of a status on this machine exists. Another program may have the number by now.
+/// Whether the process of a status exists on this machine. Another program may have its number by now.
 bool process_exists(const nlohmann::json& status) {
   const auto pid = status.find("pid");
   if (pid == status.end() || !pid->is_number_integer()) return false;
@@ -48,9 +48,10 @@ bool process_exists(const nlohmann::json& status) {
   return !name.empty() && (name.starts_with("sluice") || name == own);
 }
 
-/// Whether utc_now() has said `text` lately.
+/// Whether a time, as utc_now() writes it, is recent.
 bool is_fresh(const std::string& text) {
-  constexpr double kSeconds = 6 * kHeartbeatSeconds;  // clocks of two machines may differ, and disks be slow
+  // Seconds that allow for clocks that differ and disks that are slow.
+  constexpr double kSeconds = 6 * kHeartbeatSeconds;
   std::tm parts{};
   if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr) return false;
   return std::difftime(std::time(nullptr), ::timegm(&parts)) < kSeconds;

@@ -10,20 +10,20 @@
 
 namespace sluice {
 
-/// Seconds between two times that the status of a run without a lock is written, whatever it does.
+/// Seconds between two writes of the status of a run without a lock, whatever the run does.
 inline constexpr double kHeartbeatSeconds = 10;
 
-/// The lock of a run directory, held until the process ends, however it ends: a stale lock cannot happen.
+/// Lock of a run directory, held until the process ends in any way, so that no stale lock is left.
 class RunLock {
  public:
-  RunLock() = default;  ///< no lock
+  RunLock() = default;  ///< an object without a lock
 
-  /// Takes it. Error(kBadConfig) if another job has it, or, where the file system has no locks, if the status
-  /// in the directory is that of a process which is there; Error(kIo) if the file cannot be made.
+  /// Takes the lock. Error(kBadConfig) if another job has it, or, on a file system without locks, if the
+  /// process of the directory's status exists; Error(kIo) if the file cannot be created.
   explicit RunLock(const std::filesystem::path& directory);
 
-  /// "" if it is held; else why the file system gives none: "No locks available (errno 37)". A warning has
-  /// told.
+  /// Reason why the file system gives no lock, "No locks available (errno 37)"; "" if the lock is held. A
+  /// warning has told it.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
 
  private:
@@ -37,7 +37,7 @@ class RunLock {
 /// looked at, is taken to run.
 [[nodiscard]] bool is_running(const std::filesystem::path& directory, const nlohmann::json& status);
 
-/// The name of this machine.
+/// Name of this machine.
 [[nodiscard]] std::string host_name();
 
 }  // namespace sluice

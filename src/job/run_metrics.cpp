@@ -46,7 +46,7 @@ RunMetrics::RunMetrics(JobContext& context, const std::optional<LoadReport>& loa
     : writer_(open_metrics(context, load, std::move(header))),
       name_(context.directory.file(context.config().metrics.file).string()) {}
 
-/// Whether the system accepted the write. Warns only when that differs from the attempt before.
+/// Tries a write; returns whether it succeeded. Warns only if that differs from the last attempt.
 bool RunMetrics::attempt(const std::function<void()>& write) {
   const bool refused_before = !refusal_.empty();
   refusal_.clear();
@@ -82,7 +82,7 @@ void RunMetrics::append(const SampleRow& sample) {
   if (!attempt([&] { writer_->append(sample); })) lack_ = refusal_;
 }
 
-/// A part at a time, so that a long list costs no more with each refusal.
+/// Writes the waiting rows one part at a time, so that a long list costs no more with each failure.
 void RunMetrics::write_waiting() {
   constexpr std::int64_t kPart = 4096;
   while (!waiting_.empty()) {

@@ -22,7 +22,7 @@ constexpr std::array kRequests{Request{SIGTERM, "SIGTERM"}, Request{SIGINT, "SIG
                                Request{SIGUSR1, "SIGUSR1"}, Request{SIGUSR2, "SIGUSR2"},
                                Request{SIGXCPU, "SIGXCPU"}};
 
-/// Ends the watch; no program sends it.
+/// Signal that ends the watch; no program sends it.
 int stop_signal() { return SIGRTMIN; }
 
 bool is_ignored(int number) {
@@ -100,7 +100,7 @@ void SignalWatch::run() {
   }
 }
 
-/// Or kNoStepEnded, where the step that SIGTERM let go on has not ended in time.
+/// Waits for the next signal; kNoStepEnded if the step during which SIGTERM came has not ended in time.
 int SignalWatch::next_signal() {
   for (;;) {
     const timespec pause{0, 100'000'000};
@@ -114,7 +114,7 @@ int SignalWatch::next_signal() {
 }
 
 void SignalWatch::end(int number) {
-  constexpr unsigned kSeconds = 5;  // longer than mpirun waits between SIGTERM and SIGKILL
+  constexpr unsigned kSeconds = 5;  // seconds, longer than mpirun waits between SIGTERM and SIGKILL
   const std::lock_guard lock(mutex_);
   const auto code = exit_code_.value_or(static_cast<ExitCode>(128 + number));
   exit_within(kSeconds, code);
@@ -129,7 +129,7 @@ void SignalWatch::set_exit_code(std::optional<ExitCode> code) {
   exit_code_ = code;
 }
 
-/// Whether the job goes on for now.
+/// Treats a signal as a request to end; returns whether the job goes on for now.
 bool SignalWatch::take_as_request(int number) {
   const std::lock_guard lock(mutex_);
   if (!can_stop_) return false;

@@ -41,13 +41,13 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// Makes a signal that ends the process end it at once with this code, so that a launcher that ends the
-  /// ranks of a job does not make another ending of it; nothing: as by default, with 128 and the signal's
-  /// number. Once all that was trained is saved, that code is kResumable.
+  /// Makes signals that end the process end it with this code, so that a launcher that ends the ranks of a
+  /// job does not change the job's exit code; nothing: the default, 128 plus the signal's number. Once all
+  /// training is saved, the code is kResumable.
   void set_exit_code(std::optional<ExitCode> code);
 
-  /// Called on the watch's thread, with the signal's number and what the process will end with. Only as long
-  /// as the returned object lives, whose destructor waits for a call under way.
+  /// Callback that the watch's thread calls with the signal's number and the code with which the process will
+  /// end. Active for the lifetime of the returned object, whose destructor waits for a call in progress.
   class SignalCallback {
    public:
     SignalCallback(SignalWatch& watch, std::function<void(int, ExitCode)> say);
@@ -70,12 +70,12 @@ class SignalWatch {
     StopRequest(const StopRequest&) = delete;
     StopRequest& operator=(const StopRequest&) = delete;
 
-    /// The signal that arrived at this rank; 0: none.
+    /// Number of the signal that arrived at this rank; 0: none.
     [[nodiscard]] int number() const { return watch_.requested_; }
 
     /// Sets the seconds that a step may take, on the watch's clock.
     void set_patience(double seconds) { watch_.patience_seconds_ = seconds; }
-    /// All ranks have ended the step that was under way: none is dead.
+    /// Tells that all ranks have ended the present step: none is dead.
     void answer() { watch_.answered_ = true; }
 
    private:
@@ -95,13 +95,13 @@ class SignalWatch {
   bool can_stop_ = false;                   ///< guarded by mutex_
   std::optional<ExitCode> exit_code_;       ///< guarded by mutex_
   std::atomic<int> requested_ = 0;
-  Stopwatch since_request_;  ///< used by the watch's thread
+  Stopwatch since_request_;  ///< time since the first request; used by the watch's thread
   std::atomic<double> patience_seconds_ = 0;
   std::atomic<bool> answered_ = false;
   std::thread thread_;
 };
 
-/// "SIGTERM"
+/// Name of a signal: "SIGTERM".
 [[nodiscard]] const char* signal_name(int number);
 
 }  // namespace sluice

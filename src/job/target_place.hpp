@@ -1,4 +1,4 @@
-// Checks that results can be written, before the job computes them.
+// Checks that results can be written before the job computes them.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -9,10 +9,10 @@
 
 namespace sluice {
 
-/// Makes a directory and those above it. Error(kIo) with the cause.
+/// Creates a directory and those above it. Error(kIo) with the cause.
 void make_directories(const std::filesystem::path& directory);
 
-/// The nearest ancestor of `target`, or itself, that is there.
+/// The nearest existing ancestor of `target`, or `target` itself.
 [[nodiscard]] std::filesystem::path existing_part(const std::filesystem::path& target);
 
 /// Changes nothing on disk: Error(kIo), naming `key` of the job file, if `target` cannot be created in
@@ -25,11 +25,11 @@ void require_creatable(std::string_view key, const std::filesystem::path& target
 void require_room(std::string_view key, std::string_view what, const std::filesystem::path& directory,
                   std::int64_t bytes, std::string_view advice);
 
-/// Creates a file beside `target`, whose directory is there, and removes it again. Error(kIo), naming `key`,
-/// if the system refuses.
+/// Tries to create a file beside `target`, whose directory exists, and removes it again. Error(kIo) with
+/// `key` if that fails.
 void try_to_create_beside(std::string_view key, const std::filesystem::path& target);
 
-/// Ranks that must see a directory that rank 0 makes.
+/// Which ranks must see a directory that rank 0 creates.
 enum class SeenBy : bool { kAllRanks, kAnyRanks };
 
 /// Collective over `comm`. Makes and removes again what a job will make for `target`: a directory beside it

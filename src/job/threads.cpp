@@ -11,10 +11,10 @@ namespace sluice {
 
 namespace {
 
-/// The number that a text begins with, or 0.
+/// Number at the beginning of a text, or 0.
 int leading_number(const char* text) { return static_cast<int>(std::strtol(text, nullptr, 10)); }
 
-/// Cores that a process may run on, 0 for this one.
+/// Number of cores that a process may run on; process 0 is this one.
 int cores_of(pid_t process) {
   cpu_set_t cores;
   return sched_getaffinity(process, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
@@ -32,7 +32,7 @@ int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks, int most)
 }
 
 int most_threads() {
-  // A list tells of nested levels: ours is the first.
+  // A list has a number for each nested level, of which the first is ours.
   const char* const text = std::getenv("OMP_NUM_THREADS");
   const int threads = text == nullptr ? 0 : leading_number(text);
   return threads > 0 ? threads : std::numeric_limits<int>::max();
@@ -44,7 +44,7 @@ bool asks_for_shared_cores(std::int64_t asked, int cores, int online_cores, int 
 }
 
 int announced_local_ranks() {
-  // srun's is a list for all nodes such as "3(x2),1", the first of which has as many as any.
+  // srun's variable is a list for all nodes such as "3(x2),1", whose first number is the largest.
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"})
     if (const char* text = std::getenv(name)) return std::max(1, leading_number(text));
   return 1;

@@ -1,21 +1,23 @@
-// Compute threads of a rank, and whether they may keep their cores while they have no work.
+// Number of a rank's compute threads, and whether they may keep their cores while idle.
 #pragma once
 
 #include <cstdint>
 
 namespace sluice {
 
-/// Cores that this process may run on: all of the machine's, or those that the launcher bound it to.
+/// Number of cores that this process may run on: all of the machine, or those to which the launcher has bound
+/// it.
 [[nodiscard]] int usable_cores();
 
-/// Cores that the process which started this one may run on, such as mpirun, which itself is bound to none.
+/// Number of cores that the parent process may run on, such as mpirun, which is not bound itself.
 [[nodiscard]] int launcher_cores();
 
 /// `asked` (parallel.threads), or if that is 0 this rank's part of its `cores`, which it shares with as many
 /// as `sharing_ranks` ranks, itself included: at least 1, and not more than `most`.
 [[nodiscard]] int threads_per_rank(std::int64_t asked, int cores, int sharing_ranks, int most);
 
-/// OMP_NUM_THREADS, by which launchers and users limit a program's threads; the largest int without it.
+/// Largest number of threads: OMP_NUM_THREADS, by which launchers and users limit a program; the largest int
+/// without it.
 [[nodiscard]] int most_threads();
 
 /// Whether `asked` threads (parallel.threads) of each of a node's ranks are more than one to a core. 0 never
@@ -23,7 +25,7 @@ namespace sluice {
 /// themselves if the machine's `online_cores` are enough for it.
 [[nodiscard]] bool asks_for_shared_cores(std::int64_t asked, int cores, int online_cores, int local_ranks);
 
-/// Ranks of this node as the launcher announced them, which Open MPI's mpirun and Slurm's srun do; else 1.
+/// Number of ranks on this node according to the launcher (Open MPI's mpirun or Slurm's srun); else 1.
 [[nodiscard]] int announced_local_ranks();
 
 }  // namespace sluice

@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-/// Lines for --version: Sluice, LibTorch, oneDNN (where it is used beside LibTorch), MPI, HDF5, CUDA, NCCL,
-/// and the BLAS of a program that computes.
+/// Lines for --version: Sluice, LibTorch, oneDNN (if used beside LibTorch), MPI, HDF5, CUDA, NCCL, and the
+/// BLAS of a program that computes.
 [[nodiscard]] std::string versions_text();
 
 }  // namespace sluice

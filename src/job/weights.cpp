@@ -53,8 +53,8 @@ void begin(JobContext& context) {
   if (context.is_root()) print_shards(context);
 }
 
-/// Fails before the kernel would have to choose a victim. The ranks of a node take from one pool, but for
-/// what GPUs have.
+/// Fails if the ranks of a node need more memory than it has, before the kernel would choose a victim. They
+/// share one pool, except for the memory of GPUs.
 void require_memory_of_node(const JobContext& context) {
   const bool has_gpu = has_memory_of_gpu(context.device);
   std::vector<RankMemory> planned = context.memory_plan();
@@ -66,7 +66,8 @@ void require_memory_of_node(const JobContext& context) {
                  memory_of_this_machine(memory_pool(context.config(), context.device)));
 }
 
-/// Collective. How the checkpoint gets into the shards, agreed on by all ranks.
+/// Collective over the context's communicator. Plan of the load of the checkpoint into the shards, agreed on
+/// by all ranks.
 PlannedLoad plan_load_of(const JobContext& context, std::span<const int> left_in_files = {}) {
   PlannedLoad planned =
       plan_weights(context.comm, context.blueprint, context.plan, context.nodes, left_in_files);
@@ -100,7 +101,8 @@ void print_verification(const VerifyReport& report) {
   if (report.non_finite > 0) log::warning("{} weights are infinite or NaN", report.non_finite);
 }
 
-/// Collective. Runs a load with its progress, and a verification if the job wants one.
+/// Collective over the context's communicator. Runs a load with its progress, and a verification if the job
+/// asks for one.
 LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena* arena) {
   const JobConfig& config = context.config();
   ProgressLine loading("load"), verifying("verify");
@@ -121,7 +123,7 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
   return std::move(report.load);
 }
 
-/// Fails for a tensor that is not finite. Every number that is computed with it is as bad.
+/// Fails if a tensor is not finite, since every number computed with it would be bad too.
 void require_none(const JobConfig& config, const std::string& tensor) {
   if (tensor.empty()) return;
   const std::string model = config.model.path.string();
@@ -131,13 +133,13 @@ void require_none(const JobConfig& config, const std::string& tensor) {
        model, tensor, model);
 }
 
-/// Collective. What lies on a disk is not read again for it; what stays in the files of model.path is looked
-/// at when it is read first.
+/// Collective over the context's communicator. Fails if weights are not finite. Those on a disk are not read
+/// again for this; those in the files of model.path are examined when they are first read.
 void require_finite(JobContext& context, const ShardArena& arena) {
   const JobConfig& config = context.config();
   const ParameterManifest& manifest = context.blueprint.model.manifest;
   if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return;
-  NonFinite own;  // some ranks may have a disk, and others none
+  NonFinite own;  // finding of this rank; none if its weights lie on a disk, which may differ between ranks
   if (arena.paged() == nullptr) own = find_non_finite(arena, manifest);
   require_none(config, first_of_ranks(context.comm, own));
   if (arena.elsewhere() == nullptr) return;
@@ -147,7 +149,7 @@ void require_finite(JobContext& context, const ShardArena& arena) {
   });
 }
 
-/// Memory that this rank may take from now on, if the job sets a limit.
+/// Limit on the memory that this rank may take from now on, if the job sets one.
 std::optional<DataGrowthLimit> limit_memory(const JobContext& context, std::int64_t arena_bytes) {
   const std::int64_t extra = context.config().load.memory_limit_bytes;
   if (extra == 0) return std::nullopt;
@@ -158,7 +160,8 @@ fs::path offload_directory(const JobConfig& config) {
   return config.memory.offload_path.empty() ? config.job.output : config.memory.offload_path;
 }
 
-/// Collective. Each rank makes a file there; the ranks of a node are taken to share a disk.
+/// Collective over the context's communicator. Fails if disks have too little room for offload files; the
+/// ranks of a node are assumed to share a disk.
 void require_disk_room(const JobContext& context, const std::vector<RankMemory>& ranks) {
   const auto rank = static_cast<std::size_t>(context.comm.rank());
   std::int64_t needed = 0;
@@ -179,7 +182,7 @@ void print_offload(const std::vector<RankMemory>& ranks, const fs::path& directo
   console::line("offload   {} in {}", bytes, directory.string());
 }
 
-/// Ascending, the units that stay in the files of model.path, on all ranks alike.
+/// Units that stay in the files of model.path, ascending, the same on all ranks.
 std::vector<int> units_left_in_files(const JobContext& context) {
   std::vector<int> units;
   if (context.config().memory.offload != Offload::kSource) return units;
@@ -190,7 +193,8 @@ std::vector<int> units_left_in_files(const JobContext& context) {
   return units;
 }
 
-/// Collective. The arena, and a file for what of it and of the optimizer's state does not fit.
+/// Collective over the context's communicator. Allocates the arena, and a file for the parts of it and of the
+/// optimizer's state that do not fit.
 Weights allocate_weights(JobContext& context, std::span<const int> left_in_files = {}) {
   const JobConfig& config = context.config();
   const int rank = context.comm.rank();
@@ -209,7 +213,8 @@ Weights allocate_weights(JobContext& context, std::span<const int> left_in_files
   return weights;
 }
 
-/// Collective if they come from a directory.
+/// Fills adapters with their values. Collective over the context's communicator if these come from a
+/// directory.
 void make_adapters(JobContext& context, ShardArena& arena) {
   if (const auto& adapter = context.blueprint.adapter)
     return load_adapter(context.comm, *adapter, context.blueprint.model.manifest, arena,
@@ -250,11 +255,12 @@ Weights draw_weights(JobContext& context) {
   return weights;
 }
 
-/// Collective.
+/// Collective over the context's communicator. Checks and limits memory before the weights are allocated.
 void begin_with_memory(JobContext& context) {
   begin(context);
   require_memory_of_node(context);
-  context.comm.barrier();  // or one rank would find too little where another one has begun to take its part
+  // Waits, or one rank would find too little because another has begun to take its share.
+  context.comm.barrier();
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace sluice {
 
 struct Weights {
-  ShardArena arena;                ///< paged where the job says so and the rank needs it
-  std::optional<LoadReport> load;  ///< nothing if the weights were drawn
+  ShardArena arena;                ///< arena of the weights, paged if the job says so and the rank needs it
+  std::optional<LoadReport> load;  ///< report of the load; nothing if the weights were drawn
 };
 
 /// Collective over the context's communicator. Rank 0 prints what each rank will hold before anything is
@@ -21,15 +21,16 @@ struct Weights {
 /// differ; Error(kTooLittle) if what the job will hold for certain does not fit the memory that is there.
 [[nodiscard]] Weights make_weights(JobContext& context);
 
-/// Collective over the context's communicator. The same without values, which saved state will bring.
+/// Collective over the context's communicator. Allocates weights as make_weights() without values, which a
+/// checkpoint will bring.
 [[nodiscard]] Weights make_empty_weights(JobContext& context);
 
 /// Error(kIo) if the disk of memory.offload has not so many bytes left; where its directory is not there yet,
 /// that of the nearest one above it.
 void require_offload_room(const JobConfig& config, std::int64_t bytes);
 
-/// Collective over the context's communicator. The load of load.sink = "discard": every byte is read and
-/// travels as it would, and is let go where it arrives. No rank holds more than its staging.
+/// Collective over the context's communicator. Load with load.sink = "discard": every byte is read and sent
+/// as in a load, and dropped on arrival. No rank holds more than its staging.
 LoadReport stream_weights(JobContext& context);
 
 }  // namespace sluice

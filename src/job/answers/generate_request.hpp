@@ -14,16 +14,18 @@ namespace sluice {
 /// How answers are printed.
 enum class AnswerForm : std::uint8_t {
   kText,    ///< answers are printed as they come
-  kTokens,  ///< ids alone, a line for each answer
+  kTokens,  ///< only token ids are printed, a line for each answer
   kJson,    ///< answers are printed as JSON, one object per line
 };
 
 struct GenerateRequest {
-  std::vector<Prompt> prompts;                         ///< prompts and their tokens
-  std::shared_ptr<const text::Tokenizer> tokenizer{};  ///< null where the model has none, or none is needed
+  std::vector<Prompt> prompts;  ///< prompts with their tokens
+  /// Tokenizer of the model; null if it has none, or none is needed.
+  std::shared_ptr<const text::Tokenizer> tokenizer{};
   AnswerForm form = AnswerForm::kText;
-  bool is_conversation = false;  ///< prompts come from standard input, one after the answer to another
-  std::string system{};          ///< system prompt of a conversation; "" for none
+  /// Whether prompts come from standard input, each after the answer to the last one.
+  bool is_conversation = false;
+  std::string system{};  ///< system prompt of a conversation, or ""
 };
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// The prompts of a job file, read and made ready before anything is computed.
+// Prompts of a job file, read and encoded before anything is computed.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -12,19 +12,19 @@
 
 namespace sluice {
 
-/// Whether the job answers prompts of generate.prompts, after its training or while it trains.
+/// Whether the job answers generate.prompts, after its training or while it trains.
 [[nodiscard]] bool answers_prompts(const JobConfig& config);
 
-/// The model's tokenizer, to look for generate.stop in answers. Error(kBadData) if it has none.
+/// Tokenizer of the model, for finding generate.stop in answers. Error(kBadData) if there is none.
 [[nodiscard]] std::shared_ptr<const text::Tokenizer> tokenizer_for_stops(const std::filesystem::path& model);
 
 struct JobPrompts {
-  std::vector<Prompt> prompts;                         ///< prompts and their tokens
-  std::shared_ptr<const text::Tokenizer> tokenizer{};  ///< null where the model has none
+  std::vector<Prompt> prompts;                         ///< prompts with their tokens
+  std::shared_ptr<const text::Tokenizer> tokenizer{};  ///< tokenizer of the model; null if it has none
 };
 
-/// The prompts of generate.prompts. `tokenizer` is that of the model if it is known already. Errors of
-/// read_prompts(), encode_prompts() and require_answerable().
+/// Reads generate.prompts. `tokenizer` is the model's, if it is known already. Errors of read_prompts(),
+/// encode_prompts() and require_answerable().
 [[nodiscard]] JobPrompts read_job_prompts(const JobConfig& config, const ModelConfig& model,
                                           std::shared_ptr<const text::Tokenizer> tokenizer = nullptr);
 

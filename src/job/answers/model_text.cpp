@@ -19,15 +19,15 @@ using Json = nlohmann::ordered_json;  // templates print objects in the order of
 
 bool has_tokenizer(const fs::path& directory) { return text::Tokenizer::find(directory).has_value(); }
 
-/// Directory of a model's tokenizer and template; for a checkpoint, that of the model its training began
-/// with.
+/// Directory of a model's tokenizer and template; for a checkpoint, that of the model with which its training
+/// began.
 fs::path text_directory(const fs::path& model) {
   return !has_tokenizer(model) && is_saved_step(model) ? read_saved_step(model).path("model.path") : model;
 }
 
 std::vector<std::int64_t> wide(const std::vector<text::TokenId>& ids) { return {ids.begin(), ids.end()}; }
 
-/// Bytes at the end of `text` that a stop may begin with.
+/// Number of bytes at the end of `text` with which a stop may begin.
 std::size_t begun(std::string_view text, std::string_view stop) {
   for (std::size_t count = std::min(text.size(), stop.size() - 1); count > 0; --count)
     if (text.substr(text.size() - count) == stop.substr(0, count)) return count;
@@ -83,7 +83,7 @@ std::vector<std::int64_t> ChatEncoder::encode(const corpus::Conversation& conver
   if (!corpus::has_template_for(template_, conversation))
     fail(ExitCode::kBadData, "{}: the model has a chat template for conversations with tools alone",
          template_.tools_name);
-  // The template writes the tokens that stand around a text itself.
+  // The template itself writes special tokens around a text.
   return wide(tokenizer_.encode(layout_->lay_out_prompt(conversation), text::Frame::kLeaveOut));
 }
 

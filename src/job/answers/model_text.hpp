@@ -1,4 +1,4 @@
-// The tokenizer of a model, and prompts of text by it.
+// Tokenizer of a model, and prompts of text encoded by it.
 #pragma once
 
 #include "corpus/chat_layout.hpp"
@@ -16,28 +16,29 @@
 
 namespace sluice {
 
-/// The tokenizer beside a model's weights, or of a saved step beside those that its training began with; null
-/// if there is none. Errors as text::Tokenizer::load().
+/// Tokenizer beside a model's weights, or for a checkpoint beside the weights with which its training began;
+/// null if there is none. Errors as text::Tokenizer::load().
 [[nodiscard]] std::shared_ptr<const text::Tokenizer> find_tokenizer(const std::filesystem::path& model);
 
-/// Whether prompts are what the model's text goes on from, or what a user says in a conversation with it.
+/// Whether a prompt is text that the model continues, or a user's message in a conversation.
 enum class PromptKind : bool { kPlain, kChat };
 
-/// Gives tokens to those that have none yet, in a chat laid out by the model's chat template. Error(kBadData)
-/// if `tokenizer`, that of `model`, is null and one is needed, for a chat if the model has no template, or if
-/// that refuses the conversation.
+/// Encodes prompts that have no tokens yet, for kChat by the model's chat template. Error(kBadData) if a
+/// tokenizer is needed and `tokenizer`, that of `model`, is null, or for kChat if the model has no template,
+/// or the template refuses the conversation.
 void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokenizer,
                     const std::filesystem::path& model, PromptKind kind = PromptKind::kPlain);
 
-/// Turns conversations into tokens by a model's chat template.
+/// Encodes conversations by a model's chat template.
 class ChatEncoder {
  public:
-  /// `tokenizer` is the one of `model`, and must outlive this. Error(kBadData) if the model has no template.
+  /// `tokenizer` is that of `model`, and must outlive this object. Error(kBadData) if the model has no
+  /// template.
   ChatEncoder(const text::Tokenizer& tokenizer, const std::filesystem::path& model);
-  /// Tokens of a conversation and of what the template puts before the next answer. Error(kBadData) if the
-  /// model's templates are for conversations with tools alone, and this one has none.
+  /// Tokens of a conversation, with those that the template puts before the next answer. Error(kBadData) if
+  /// the model's templates all need tools and the conversation has none.
   [[nodiscard]] std::vector<std::int64_t> encode(const corpus::Conversation& conversation);
-  /// Keys of the conversation that the template does not look at.
+  /// Keys of the conversation that the template does not use.
   [[nodiscard]] std::vector<std::string> unread(const corpus::Conversation& conversation) {
     return template_keys_.unread(conversation);
   }
@@ -49,14 +50,14 @@ class ChatEncoder {
   corpus::TemplateKeys template_keys_;
 };
 
-/// The text of an answer as its tokens come: never half a character, and nothing from the first stop on.
+/// Text of an answer as its tokens arrive: never half a character, and nothing from the first stop on.
 class AnswerText {
  public:
-  /// `tokenizer` must outlive this.
+  /// `tokenizer` must outlive this object.
   AnswerText(const text::Tokenizer& tokenizer, std::vector<std::string> stops)
       : decoder_(tokenizer), stops_(std::move(stops)) {}
 
-  /// Text that is certain after one more token: what may yet become a stop is held back.
+  /// Adds a token; returns the text that has become certain: text that may still become a stop is held back.
   [[nodiscard]] std::string add(std::int64_t token);
   /// The rest of the text at the end.
   [[nodiscard]] std::string finish();

@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-/// Bytes of a file of prompts, at most; it is read whole.
+/// Largest file of prompts in bytes; it is read whole.
 constexpr std::int64_t kMostPromptBytes = std::int64_t{1} << 30;
 
 template <class Json>
@@ -30,14 +30,14 @@ bool is_id(const Json& value) {
   return value.is_number_integer();
 }
 
-/// The ids in an array of integers.
+/// Token ids in an array of integers.
 template <class Json>
 std::optional<std::vector<std::int64_t>> ids_in(const Json& value) {
   if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_id<Json>)) return std::nullopt;
   return value.template get<std::vector<std::int64_t>>();
 }
 
-/// A row as a prompt: one of ids, a conversation and a text.
+/// A row of JSON as a prompt: token ids, a conversation, or a text.
 Prompt prompt_of(const std::string& bytes, std::size_t number) {
   std::string text;
   text::append_repaired(text, bytes);
@@ -72,7 +72,7 @@ Prompt prompt_of(const corpus::DocumentPiece& piece, std::size_t number, const f
   }
 }
 
-/// The end tokens that a JSON file of the model names, if it is there and does.
+/// End tokens that a JSON file of the model names; empty if it names none or is missing.
 std::vector<std::int64_t> end_tokens_in(const fs::path& file) {
   if (!path_exists(file)) return {};
   json config = parse_json_object(read_text_file(file, kMostPromptBytes), file.string() + ": ");

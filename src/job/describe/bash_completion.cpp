@@ -25,7 +25,7 @@ constexpr const char* kAfterChoices = R"(  esac
   [[ $words ]] || case "$command" in
 )";
 
-/// Without a word that fits, readline completes names of files.
+/// End of the script: without a matching word readline completes file names.
 constexpr const char* kTail = R"(  esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }
@@ -39,7 +39,7 @@ void add_paths(std::vector<std::string>& paths, const CommandText& command) {
   }
 }
 
-/// Cases of the options that take one of a few words.
+/// Cases of options that take one of a few words.
 std::string choice_cases(const CommandText& command) {
   std::string text;
   for (const OptionText& option : command.options)
@@ -51,7 +51,7 @@ std::string choice_cases(const CommandText& command) {
   return text;
 }
 
-/// The commands and options that may come where none of an option's words is due.
+/// Cases of commands and options, for places where no option's value is expected.
 std::string word_cases(const CommandText& command) {
   std::vector<std::string> options, commands;
   for (const OptionText& option : command.options)

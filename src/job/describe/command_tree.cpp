@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-/// The words between the braces of "TEXT:{auto,json}", which is how the command line tells of a choice.
+/// Words between the braces of "TEXT:{auto,json}", the form in which the command line describes a choice.
 std::vector<std::string> choices_in(const std::string& type) {
   const std::size_t begin = type.find('{'), end = type.rfind('}');
   if (begin == std::string::npos || end == std::string::npos) return {};
@@ -29,7 +29,7 @@ OptionText describe_option(const CLI::Option& option) {
   return text;
 }
 
-/// Options of groups, which are commands without a name, stand among those of the command.
+/// Adds options; those of groups, which are commands without a name, stand among those of the command.
 void add_options(CommandText& text, const CLI::App& app) {
   for (const CLI::Option* option : app.get_options())
     if (!option->get_group().empty()) text.options.push_back(describe_option(*option));

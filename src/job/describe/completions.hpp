@@ -1,4 +1,4 @@
-// Completion of command lines in shells, made from the description of the commands.
+// Shell completions, made from the description of the commands.
 #pragma once
 
 #include "job/describe/command_tree.hpp"
@@ -7,11 +7,11 @@
 
 namespace sluice {
 
-/// A script for bash-completion's folder of completions, which loads it by the program's name. It needs bash
-/// alone, and names files where an argument may be one.
+/// Script for bash-completion's folder, which loads it by the program's name. Needs only bash; completes file
+/// names where an argument may be a file.
 [[nodiscard]] std::string bash_completion(const CommandText& program);
 
-/// A function for zsh's fpath, to be named _sluice there.
+/// Function for zsh's fpath, to be named _sluice.
 [[nodiscard]] std::string zsh_completion(const CommandText& program);
 
 }  // namespace sluice

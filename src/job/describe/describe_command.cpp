@@ -17,8 +17,8 @@ struct DescribeArguments {
   fs::path directory;
 };
 
-/// Writes what an installation brings beside the program: man1/*.1, and completions by the names that shells
-/// look for.
+/// Writes the files that an installation has beside the program: man1/*.1, and completions under the names
+/// that shells look for.
 int describe_command(const CLI::App& app, const DescribeArguments& arguments) {
   const CommandText program = command_tree(app);
   const auto write = [&](const fs::path& name, const std::string& text) {
@@ -39,7 +39,7 @@ void add_describe(CommandLine& line) {
   const auto [command, arguments] = add_command<DescribeArguments>(
       line, "describe", "Write manual pages and completions, as the build does",
       [&app = line.app](const DescribeArguments& told) { return describe_command(app, told); });
-  command.group("");  // only the build needs it, so no help lists it
+  command.group("");  // hidden from --help, because only the build uses it
   command.add_option("directory", arguments.directory, "Directory to write into")->required();
 }
 

@@ -11,8 +11,8 @@
 namespace sluice {
 namespace {
 
-/// Text as roff prints it, to which a backslash, or a dot or quote that begins a line, is a command, and a
-/// hyphen a dash.
+/// Text escaped for roff, in which a backslash, or a dot or quote at the beginning of a line, is a command,
+/// and a hyphen a dash.
 std::string roff(std::string_view text) {
   std::string escaped;
   bool begins_line = true;
@@ -58,7 +58,7 @@ std::string commands_section(const CommandText& command) {
   return text;
 }
 
-/// Section for the text that --help prints below the options, with its own line breaks.
+/// Section with the text that --help prints below the options, with its own line breaks.
 std::string details_section(const CommandText& command) {
   const std::size_t begin = command.footer.find_first_not_of('\n');
   if (begin == std::string::npos) return "";

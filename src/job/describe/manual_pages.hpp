@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// Name of a file ("sluice-tokenize.1") and its text: a page for the program and one for each of its
-/// commands. A group of commands, such as checkpoint, is one page, and so is each command of it.
+/// Manual pages by file name ("sluice-tokenize.1"): one for the program and one for each of its commands. A
+/// group of commands, such as checkpoint, has a page, and so has each of its commands.
 [[nodiscard]] std::map<std::string, std::string> manual_pages(const CommandText& program,
                                                               const std::string& version);
 

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-/// Text within single quotes of a specification, in which brackets and colons part its fields.
+/// Text escaped for a specification in single quotes, whose fields are separated by brackets and colons.
 std::string zsh_text(std::string_view text) {
   std::string escaped;
   for (const char letter : text) {
@@ -22,7 +22,7 @@ std::string zsh_text(std::string_view text) {
   return escaped;
 }
 
-/// Completion of a value: one of its words, or the name of a file.
+/// Completion of an option's value: one of its words, or a file name.
 std::string action(const OptionText& option) {
   return option.choices.empty() ? "_files" : fmt::format("({})", fmt::join(option.choices, " "));
 }
@@ -39,7 +39,7 @@ std::string specifications(const OptionText& option) {
   return text;
 }
 
-/// "_sluice_checkpoint_ls"
+/// Name of a command's function: "_sluice_checkpoint_ls".
 std::string function_name(const CommandText& command) { return "_" + command.path("_"); }
 
 std::string choice_of_commands(const CommandText& command) {
@@ -55,7 +55,7 @@ std::string choice_of_commands(const CommandText& command) {
       list, cases);
 }
 
-/// A function for the command, behind those of the commands within it.
+/// Functions of a command: its own behind those of its subcommands.
 std::string functions(const CommandText& command) {
   std::string text;
   for (const CommandText& inner : command.commands) text += functions(inner);

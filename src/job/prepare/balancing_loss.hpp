@@ -1,4 +1,4 @@
-// Load balancing of a job: a loss, or correction biases.
+// Settings by which a job balances the load of experts: a loss, or correction biases.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -8,18 +8,18 @@
 
 namespace sluice {
 
-/// train.aux_loss_coefficient, or the default of the model's family where the job leaves it to that: 0 for
-/// those that are trained without such a loss. Error(kBadConfig) if the job wants one of them all the same.
+/// Value of train.aux_loss_coefficient, or the default of the model's family: 0 for families that are trained
+/// without a load-balancing loss. Error(kBadConfig) if the job sets one for such a family.
 [[nodiscard]] double balancing_coefficient(const TrainSettings& train, const ModelConfig& model);
 
-/// Settings of the job file that would balance the loads of experts better than these.
+/// Text with settings that would balance the loads of experts better than the present ones.
 [[nodiscard]] std::string balancing_advice(const TrainSettings& train, const ModelConfig& model);
 
-/// Error(kBadConfig) if the job wants a z-loss of a model without routers.
+/// Error(kBadConfig) if the job sets a z-loss for a model without routers.
 void require_routers(const TrainSettings& train, const ModelConfig& model);
 
-/// Error(kBadConfig) if the job wants the correction biases of a model without any to move, or trains
-/// adapters, which have no place for them.
+/// Error(kBadConfig) if the job updates correction biases that the model does not have, or trains adapters,
+/// which cannot hold them.
 void require_movable_biases(const JobConfig& config, const ModelConfig& model);
 
 }  // namespace sluice

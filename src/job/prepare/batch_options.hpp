@@ -1,4 +1,4 @@
-// How a job wants its tokens.
+// Options of the batches that a job reads.
 #pragma once
 
 #include "config/job_config.hpp"

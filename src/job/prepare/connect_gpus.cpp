@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-/// Every rank's number, as all GPUs have it.
+/// Exchanges every rank's number between the GPUs; returns the numbers as this rank's GPU got them.
 std::vector<std::int64_t> numbers_over_links(Communicator& gpus) {
   const std::vector<std::int64_t> bytes(static_cast<std::size_t>(gpus.size()), sizeof(std::int64_t));
   std::vector<std::int64_t> numbers(bytes.size(), -1);

@@ -1,4 +1,4 @@
-// The ranks' GPUs, connected before anything depends on it.
+// Connects the ranks' GPUs before anything depends on them.
 #pragma once
 
 #include "comm/communicator.hpp"

@@ -37,7 +37,7 @@ DeviceClaim from_bytes(const std::string& bytes) {
   return claim;
 }
 
-/// Ranks by what `key` makes of their claims.
+/// Ranks grouped by what `key` returns for their claims.
 template <class Key>
 std::map<std::string, std::vector<int>> ranks_by(std::span<const DeviceClaim> claims, Key key) {
   std::map<std::string, std::vector<int>> ranks;
@@ -46,7 +46,7 @@ std::map<std::string, std::vector<int>> ranks_by(std::span<const DeviceClaim> cl
   return ranks;
 }
 
-/// "no driver (ranks 0, 1), no device (rank 2)"
+/// Text of groups of ranks: "no driver (ranks 0, 1), no device (rank 2)".
 std::string text_of(const std::map<std::string, std::vector<int>>& ranks) {
   std::string text;
   for (const auto& [what, which] : ranks) {
@@ -103,7 +103,7 @@ void refuse_different_kinds(std::span<const DeviceClaim> claims) {
          text_of(kinds));
 }
 
-/// Ranks before this one on its node.
+/// Number of ranks before this one on its node.
 int number_on_node(std::span<const int> nodes, int rank) {
   const auto own = nodes.begin() + rank;
   return static_cast<int>(std::count(nodes.begin(), own, *own));

@@ -1,4 +1,4 @@
-// Whether the ranks of a job compute on GPUs or on the CPU, and which GPU each takes.
+// Choice of the devices of a job: GPUs or CPU for all ranks, and which GPU for each.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -13,21 +13,21 @@ namespace sluice {
 
 /// GPUs that a rank found on its machine.
 struct DeviceClaim {
-  int visible = 0;  ///< GPUs that the rank sees
-  int index =
-      -1;   ///< the one it takes: that of its number on the node, or the only one; -1: none is left for it
-  Gpu gpu;  ///< the chosen GPU
+  int visible = 0;  ///< number of GPUs that the rank sees
+  /// Index of the GPU that the rank takes: its number on the node, or the only one; -1: none is left.
+  int index = -1;
+  Gpu gpu;           ///< the chosen GPU
   std::string lack;  ///< reason why the rank sees no GPU, or ""
 };
 
-/// `number` of the rank among the ranks of its node, from 0.
+/// Claims a device for the rank with `number` among the ranks of its node, from 0.
 [[nodiscard]] DeviceClaim claim_device(const Gpus& gpus, int number);
 
-/// Device that all ranks of the job compute on; alike on all ranks.
+/// Device that all ranks of the job compute on; the same on all ranks.
 struct DeviceChoice {
-  DeviceKind kind = DeviceKind::kCpu;  ///< kCpu or kCuda
+  DeviceKind kind = DeviceKind::kCpu;  ///< kind of the device, kCpu or kCuda
   std::vector<Gpu> gpus;               ///< GPU of each rank; empty with kCpu
-  std::string lack;                    ///< why kCpu was taken, "" where no GPU was looked for
+  std::string lack;                    ///< reason for kCpu; "" if no GPU was looked for
 };
 
 /// Claims and nodes of all ranks. kAuto takes GPUs where every rank has one and the CPU where none sees any.
@@ -40,18 +40,18 @@ struct DeviceChoice {
 /// ranks what `auto` will find.
 [[nodiscard]] bool wants_gpus(const JobConfig& config);
 
-/// Error(kBadConfig) if device.kind asks for what this build has not.
+/// Error(kBadConfig) if device.kind asks for a device that this build does not support.
 void require_device_in_build(const DeviceSettings& settings);
 
-/// Collective over `comm`. What every rank claims, the same on every rank. Nothing but the list of GPUs is
-/// asked of CUDA.
+/// Collective over `comm`. The claims of all ranks, the same on every rank. Only the list of GPUs is asked of
+/// CUDA.
 [[nodiscard]] std::vector<DeviceClaim> exchange_claims(Communicator& comm, std::span<const int> nodes);
 
 /// Collective over `comm`; throws alike on every rank. Makes the GPU that this rank has claimed the current
 /// one.
 void use_claimed_gpu(Communicator& comm, const DeviceClaim& claim);
 
-/// "3 of NVIDIA GB10, one a rank", "CPU", "CPU, as no CUDA-capable device is detected".
+/// Text of a choice: "3 of NVIDIA GB10, one a rank", "CPU", "CPU, as no CUDA-capable device is detected".
 [[nodiscard]] std::string device_text(const DeviceChoice& choice);
 
 }  // namespace sluice

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// All ids and masks that the job reads. Error(kBadData) as SourceFiles::check().
+/// Checks all ids and masks that the job reads. Error(kBadData) as SourceFiles::check().
 void check_pieces(SourceFiles& files) {
   for (std::int64_t piece = 0; piece < files.check_pieces(); ++piece) files.check(piece);
 }
@@ -54,7 +54,7 @@ std::optional<DataIdentity> check_trained_tokens(const JobConfig& config, std::i
     findings.examine([&] { data = check_sources(config, options); });
     return data;
   }
-  // How much is read of each file is known only when all of them are there.
+  // The share of each file that is read is known only when all files exist.
   for (const TokenSource& source : options.sources)
     if (!is_text(source)) findings.examine([&] { TokenFile::open(source.tokens, options.file); });
   return data;
@@ -79,7 +79,7 @@ std::optional<DataIdentity> check_token_inputs(const JobConfig& config, std::int
     texts = texts_of(config);
     is_known = true;
   });
-  if (!is_known) return std::nullopt;  // a pipe or a compressed file is no input of tokens
+  if (!is_known) return std::nullopt;  // a pipe or compressed file is no input of tokens
   if (!texts.empty()) findings.examine([&] { check_text_model(config); });
   for (const fs::path& text : texts) findings.examine([&] { check_text(text); });
   const std::optional<DataIdentity> data = check_trained_tokens(config, vocab_size, findings);

@@ -1,4 +1,4 @@
-// Checks of a job's inputs besides its weights, as the job itself would make them before its first step.
+// Checks of a job's inputs besides its weights, as the job makes them before its first step.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -11,13 +11,13 @@
 
 namespace sluice {
 
-/// Looks at token files and texts, held-out ones too, and prints a line for each kind. Of texts nothing is
-/// made: what is wrong inside one is found when the job makes its tokens. Returns what training's token files
-/// are known by, if all of them are there.
+/// Checks token files and texts, held-out ones too, and prints a line for each kind. Texts are not tokenized:
+/// faults inside one are found when the job tokenizes it. Returns the identity of training's token files, if
+/// all of them exist.
 std::optional<DataIdentity> check_token_inputs(const JobConfig& config, std::int64_t vocab_size,
                                                Findings& findings);
 
-/// Looks at generate.prompts and at what answers need of the model, if the job answers any.
+/// Checks generate.prompts, and what answers need of the model, if the job answers prompts.
 void check_prompts(const JobConfig& config, const ModelConfig& model);
 
 }  // namespace sluice

@@ -31,7 +31,7 @@ ReaderAssignment assign_readers(Readers readers, std::span<const int> nodes) {
   return ReaderAssignment::rank0(world);
 }
 
-/// The tensors of `units`, ascending.
+/// Tensors of `units`, ascending.
 std::vector<int> tensors_of(const ShardPlan& shards, std::span<const int> units) {
   std::vector<int> tensors;
   for (const int unit : units)
@@ -46,8 +46,8 @@ CachePolicy cache_policy(const LoadSettings& load) {
   return leaves_none ? CachePolicy::kDrop : load.page_cache;
 }
 
-/// Collective. A step that each host saved its part of, as a model: the disks of those that read it get the
-/// files that they lack.
+/// Collective over `comm`. Fetches files of a checkpoint of which each host saved its own part, so that the
+/// disks of its readers have them.
 void gather_files(Communicator& comm, const SavedStep& step, const LoadRequest& request,
                   std::span<const int> nodes, double limit_seconds) {
   const RankDisks disks({nodes.begin(), nodes.end()});

@@ -11,35 +11,34 @@
 
 namespace sluice {
 
-/// How `model.path` is read into `shards`, which belong to `blueprint`. `nodes`: the node of each rank, for
-/// load.readers = "node". `left_in_files`: units that are not read into the shards.
+/// Request to load model.path into `shards`, which belong to `blueprint`. `nodes`: node of each rank, for
+/// load.readers = "node". `left_in_files`: units that are not loaded.
 [[nodiscard]] LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards,
                                        std::span<const int> nodes, std::span<const int> left_in_files = {});
 
-/// The plan of that load, of a Hugging Face directory or of a saved step. Errors as plan_load(), and
-/// Error(kBadData) for a step that is not whole.
+/// Plan of a job's load, from a Hugging Face directory or a checkpoint. Errors as plan_load(), and
+/// Error(kBadData) for an incomplete checkpoint.
 [[nodiscard]] PlannedLoad plan_weights(const Blueprint& blueprint, const ShardPlan& shards,
                                        std::span<const int> nodes);
-/// Collective over `comm`. The same, from what rank 0 reads.
+/// Collective over `comm`. Plan of a job's load, from headers that rank 0 reads.
 [[nodiscard]] PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint,
                                        const ShardPlan& shards, std::span<const int> nodes,
                                        std::span<const int> left_in_files = {});
 
-/// How such a load runs: page cache and deadline.
+/// Options of a job's load: page cache and deadline.
 [[nodiscard]] LoadOptions load_options(const JobConfig& config);
 
-/// The nodes of `world` ranks that each have a machine of their own: what a command takes them to have that
-/// cannot ask.
+/// Nodes of `world` ranks that each have a machine of their own, which a command assumes if it cannot ask.
 [[nodiscard]] std::vector<int> separate_nodes(int world);
 
-/// Staging of each rank: what the plan of the load states; or, without a plan, what it may be at most. 0
-/// where the job draws its weights.
+/// Bytes of staging on each rank: as the plan of the load says, or without a plan at most. 0 if the job draws
+/// its weights.
 [[nodiscard]] std::vector<std::int64_t> planned_staging(const LoadPlan& plan);
 [[nodiscard]] std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
                                                         std::span<const int> nodes);
 
-/// Memory of each rank on a machine of its own, with as much staging as it may take at most. `growth_limit`
-/// as workload_of() takes it.
+/// Memory of each rank on a machine of its own, with the largest possible staging. `growth_limit` as in
+/// workload_of().
 [[nodiscard]] std::vector<RankMemory> memory_on_separate_nodes(
     const Blueprint& blueprint, const ShardPlan& shards,
     std::optional<std::int64_t> growth_limit = std::nullopt);

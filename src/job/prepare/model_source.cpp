@@ -20,7 +20,7 @@ bool holds(const fs::path& directory, std::string_view file) {
   return fs::exists(directory / file, error);
 }
 
-/// The step that the value of a key means; nothing if it means none.
+/// The checkpoint that the value of a key means; nothing if it means none.
 std::optional<FoundStep> step_of(const char* key, const fs::path& path, std::int64_t which) {
   try {
     return find_step(path, which, ExitCode::kBadConfig);
@@ -29,7 +29,7 @@ std::optional<FoundStep> step_of(const char* key, const fs::path& path, std::int
   }
 }
 
-/// `found` holds adapters alone.
+/// Sets the base model of a checkpoint that has only adapters.
 void take_base(JobConfig& config, const FoundStep& found) {
   const std::string path = found.path.string();
   if (config.job.kind == JobKind::kTrain)
@@ -78,7 +78,7 @@ void take_adapter(JobConfig& config) {
 JobConfig with_saved_sources(JobConfig config) {
   take_adapter(config);
   take_model(config);
-  config.model.step = kNewestStep;  // it is told by the paths now
+  config.model.step = kNewestStep;  // the paths name the checkpoint now
   return config;
 }
 

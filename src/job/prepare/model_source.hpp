@@ -1,4 +1,4 @@
-// Meaning of a run, or a directory of checkpoints, where a job names a model or an adapter.
+// Resolves runs and directories of checkpoints that a job names as model or adapter.
 #pragma once
 
 #include "config/job_config.hpp"

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-/// How frozen weights are kept, with the same numbers.
+/// Format in which frozen weights are kept; all formats have the same numbers.
 struct FrozenForm {
   FrozenFormat format;
   Offload offload;
@@ -27,7 +27,7 @@ JobConfig with_mode(JobConfig config, const OptimizerMode& mode, const FrozenFor
   return config;
 }
 
-/// Those to try, in this order.
+/// Formats of frozen weights to try, in order.
 std::vector<FrozenForm> forms_of(const JobConfig& config, const StoredTensors& stored) {
   std::vector<FrozenForm> forms{{config.model.frozen_format, config.memory.offload}};
   if (is_quantised_by_load(config.model.frozen_format)) return forms;
@@ -38,7 +38,7 @@ std::vector<FrozenForm> forms_of(const JobConfig& config, const StoredTensors& s
   return forms;
 }
 
-/// Text for the rank that lacks most memory; "" if none lacks any.
+/// Text about the rank that lacks the most memory; "" if none lacks any.
 std::string find_lack(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
   std::string lack;
   std::int64_t most = 0;
@@ -65,7 +65,7 @@ FittedJob fit_optimizer(const JobConfig& config, const StoredTensors& stored,
                         int threads) {
   FittedJob fitted;
   for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
-    // State on a disk is updated while it is in memory.
+    // State on a disk is updated while it is in memory, which needs released gradients.
     if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
     for (const FrozenForm& form : forms_of(config, stored)) {
       JobConfig tried = with_mode(config, mode, form);

@@ -17,7 +17,8 @@ struct FittedJob {
   /// The job with the chosen state, master, gradients and model.frozen_format, and with memory.offload =
   /// "source" where nothing less leaves enough.
   JobConfig config;
-  /// Reason why not even the smallest mode, which config has then, leaves enough; "" if it fits.
+  /// Reason why not even the smallest mode, which `config` then has, leaves enough memory; "" if the job
+  /// fits.
   std::string lack;
 };
 
@@ -29,13 +30,13 @@ struct FittedJob {
                                       std::span<const std::int64_t> growth_limits, std::span<const int> nodes,
                                       int threads);
 
-/// fit_optimizer() before a launch: for `ranks` on nodes of their own, each with that limit and the threads
-/// that the job names.
+/// fit_optimizer() before a launch: for `ranks` ranks on nodes of their own, each with the given limit and
+/// the job's threads.
 [[nodiscard]] FittedJob fit_optimizer(const JobConfig& config, int ranks, std::int64_t growth_limit);
 
-/// "adamw, state int8, master 24bit, gradients release".
+/// Text of a mode: "adamw, state int8, master 24bit, gradients release".
 [[nodiscard]] std::string mode_text(const OptimizerMode& mode);
-/// Line about the mode and the form of frozen weights that were chosen.
+/// Line about the mode and the format of frozen weights that were chosen.
 [[nodiscard]] std::string choice_text(const JobConfig& fitted, std::int64_t growth_limit);
 
 }  // namespace sluice

@@ -12,9 +12,9 @@
 namespace sluice {
 namespace {
 
-// Measured with Debian 12's LibTorch, OpenBLAS and Open MPI, and a tenth more: VmData of a rank on one thread
-// before it has a model, what each further thread adds (OpenBLAS's buffer, stack, heap), and VmSize beside
-// VmData (code).
+// Bytes measured with Debian 12's LibTorch, OpenBLAS and Open MPI, plus a tenth: VmData of a rank on one
+// thread before it has a model, the addition of each further thread (OpenBLAS's buffer, stack, heap), and
+// VmSize beside VmData (code).
 constexpr std::int64_t kLibraryData = 450 * kMiB, kThreadData = 160 * kMiB, kLibraryCode = 570 * kMiB;
 
 std::int64_t bytes_of(rlim_t limit) {
@@ -62,7 +62,7 @@ void require_room_for_libraries(const ProcessLimits& limits, int threads) {
 }
 
 std::int64_t left_of_limits(const ProcessLimits& limits) {
-  // Fields in pages: all, resident, shared, code, 0, data and stack.
+  // Fields in pages: all, resident, shared, code, 0, and data with stack.
   std::int64_t all = 0, resident = 0, shared = 0, code = 0, none = 0, data = 0;
   std::ifstream("/proc/self/statm") >> all >> resident >> shared >> code >> none >> data;
   const std::int64_t page = sysconf(_SC_PAGESIZE);

@@ -1,4 +1,4 @@
-// Disk space of a training's checkpoints.
+// Disk space that a training's checkpoints need.
 #pragma once
 
 #include "checkpoint/hosts/rank_disks.hpp"
@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// Bytes of one checkpoint: what the ranks keep, headers and manifest apart.
+/// Bytes of one checkpoint: the state of all ranks, without headers and manifest.
 [[nodiscard]] std::int64_t saved_step_bytes(std::span<const RankMemory> ranks);
 
 /// Bytes of one checkpoint on each disk, with 0 or 1 `partner_copies` of other disks' files.
@@ -20,18 +20,19 @@ namespace sluice {
                                                             const RankDisks& disks,
                                                             std::int64_t partner_copies);
 
-/// Bytes of one checkpoint on one host, at most, where each rank has a host that shares no file system with
-/// others; 0 where that cannot be: one rank, a job that does not save, or checkpoint.storage = "shared".
+/// Most bytes of one checkpoint on one host, if each rank has a host that shares no file system with others;
+/// 0 if that cannot be: one rank, a job that does not save, or checkpoint.storage = "shared".
 [[nodiscard]] std::int64_t step_bytes_of_host(const JobConfig& config, std::span<const RankMemory> ranks);
 
-/// "each rank's file is on its own host, with a copy on another: at most 1.2 GB a step on one"
+/// Text about checkpoints on hosts: "each rank's file is on its own host, with a copy on another: at most 1.2
+/// GB a step on one".
 [[nodiscard]] std::string hosts_text(std::span<const std::int64_t> step_bytes, std::int64_t partner_copies);
 
-/// Error(kIo) if the place of the steps cannot be written, or has no room for checkpoint.keep of them and one
-/// in the making, those that are there counted.
+/// Error(kIo) if the directory of the checkpoints cannot be written, or has no room for checkpoint.keep of
+/// them and one that is being written; existing ones count.
 void require_room_for_steps(const JobConfig& config, std::int64_t step_bytes);
 
-/// "every 30 min and at the end, 1.2 GB each into runs/x/checkpoints; 2 are kept"
+/// Text about saves: "every 30 min and at the end, 1.2 GB each into runs/x/checkpoints; 2 are kept".
 [[nodiscard]] std::string save_text(const JobConfig& config, std::int64_t step_bytes);
 
 }  // namespace sluice

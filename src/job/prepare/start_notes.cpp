@@ -24,7 +24,7 @@ const char* fate_of(LongDocuments rule) {
   return "left out";
 }
 
-/// "500 documents packed 98.7 % full; longer than a sequence: 3, split"
+/// Text about packing: "500 documents packed 98.7 % full; longer than a sequence: 3, split".
 std::string packing_text(const DataSettings& data, const SourceFacts& source) {
   const std::int64_t inputs = std::max<std::int64_t>(1, source.packed_sequences) * data.sequence_length;
   std::string text =

@@ -1,4 +1,4 @@
-// Notes on what a job will do that its file does not say in so many words.
+// Notes at the start of a job on effects that its job file does not spell out.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -11,16 +11,16 @@
 
 namespace sluice {
 
-/// A line each, for a job on `world` ranks: keys of config.json that are not known, ranks that get no
-/// sequence, sequences longer than the model's positions.
+/// Notes about a job on `world` ranks, a line each: unknown keys of config.json, ranks without a sequence,
+/// sequences longer than the model's positions.
 [[nodiscard]] std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model,
                                                  int world);
 
 /// Notes on how this process was started: alone, in a Slurm allocation of several tasks.
 [[nodiscard]] std::vector<std::string> launch_notes(int world);
 
-/// Note that a rank is bound to fewer `cores` than its share of the `all_cores` that its machine's
-/// `local_ranks` ranks have together; "" if it is not.
+/// Note that a rank is bound to fewer `cores` than its share of the `all_cores` cores that the `local_ranks`
+/// ranks of its machine have together; "" if it is not.
 [[nodiscard]] std::string binding_note(int rank, int cores, int all_cores, int local_ranks);
 
 /// "41 sequences of 48 tokens, documents kept apart; 8 steps of 6 sequences are 1.17 epochs"; an evaluation

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Every path that the job reads tokens from.
+/// Calls a function with every path from which the job reads tokens.
 void for_each_token_path(JobConfig& config, const std::function<void(fs::path& path)>& visit) {
   const bool trains = config.job.kind == JobKind::kTrain;
   if (!trains && config.job.kind != JobKind::kEvaluate) return;
@@ -30,7 +30,7 @@ void for_each_token_path(JobConfig& config, const std::function<void(fs::path& p
   for (fs::path& tokens : config.evaluate.tokens) visit(tokens);
 }
 
-/// Removes leftovers of a killed run: this one holds the lock of its directory.
+/// Removes leftovers of a killed run; this run holds the lock of its directory.
 void remove_leftovers(const fs::path& directory) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory))
@@ -86,7 +86,7 @@ std::vector<fs::path> texts_of(const JobConfig& config) {
 JobConfig with_token_files(JobContext& context) {
   JobConfig config = context.config();
   for_each_token_path(config, [&](fs::path& path) {
-    // Rank 0 looks: other machines need not have the file.
+    // Only rank 0 looks, because other machines need not have the file.
     fs::path made;
     run_long_on_root(context.comm, [&](const std::function<void()>& tell) {
       made = corpus::is_text(path) ? token_file_of(path, context, tell) : path;

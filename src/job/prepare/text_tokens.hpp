@@ -1,4 +1,4 @@
-// Tokens of a job that names texts in place of token files.
+// Tokenizes texts that a job names in place of token files.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// The texts, as corpus::is_text() knows them, among the files that the job trains on or evaluates.
+/// Texts, in the sense of corpus::is_text(), among the files that the job trains on or evaluates.
 [[nodiscard]] std::vector<std::filesystem::path> texts_of(const JobConfig& config);
 
 /// Collective over the context's communicator. The job with a token file in place of each text: rank 0 makes

@@ -21,7 +21,7 @@ const std::filesystem::path& adapter_directory(const JobConfig& config) {
   return config.job.kind == JobKind::kTrain ? config.lora.start : config.model.adapter;
 }
 
-/// lora.rank beside lora.start is superfluous, or a mistake.
+/// Checks lora.rank beside lora.start, where it is superfluous or a mistake.
 void require_rank(const PeftAdapter& adapter, std::int64_t rank) {
   const std::vector<AdaptedTensor>& tensors = adapter.adapters.tensors;
   if (rank == 0 || std::ranges::find(tensors, rank, &AdaptedTensor::rank) != tensors.end()) return;
@@ -29,7 +29,7 @@ void require_rank(const PeftAdapter& adapter, std::int64_t rank) {
        tensors.front().rank, adapter.files.front().path.parent_path().string());
 }
 
-/// The [lora] of the job that a step was saved by.
+/// Job with the [lora] of the job that saved a checkpoint.
 JobConfig lora_job_of(const SavedStep& step) {
   std::vector<std::string> overrides{"job.kind=load", "job.output=none", "model.path=model"};
   for (const ConfigEntry& entry : step.job)

@@ -1,4 +1,4 @@
-// A job's settings as training takes them.
+// Options of training from a job's settings.
 #pragma once
 
 #include "config/job_config.hpp"

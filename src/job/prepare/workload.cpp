@@ -20,7 +20,7 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
   work.micro_batch_sequences = config.train.micro_batch_sequences;
   if (config.job.kind == JobKind::kGenerate) {
     work.pass_length = config.generate.prefill_tokens;
-    work.batch_sequences = config.generate.batch_sequences;  // no more ranks than that have any
+    work.batch_sequences = config.generate.batch_sequences;  // no more ranks than this have a sequence
     work.micro_batch_sequences = 1;
     work.answers = {config.generate.batch_sequences, config.generate.max_sequence_length};
   }
@@ -30,7 +30,7 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
     work.packing_bytes = config.data.pack_window * PackedWindow::kDocumentBytes *
                          std::max<std::int64_t>(1, std::ssize(config.data.source));
   work.threads = config.parallel.threads;
-  // A run has chosen by now, a command goes by what the job asks for.
+  // A run has chosen its device by now; a command uses the device that the job asks for.
   work.on_device = compute_memory() == MemoryKind::kDevice || wants_gpus(config);
   work.optimizer = config.optimizer.mode();
   work.has_z_loss = work.trains && config.train.router_z_loss > 0;

@@ -1,4 +1,4 @@
-// Workload of a job's settings.
+// Workload from a job's settings.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -9,23 +9,23 @@
 
 namespace sluice {
 
-/// `growth_limit`: bytes that a rank may hold above what its process takes, if known. With memory.offload
-/// what is more than nine tenths of it goes to a disk.
+/// Workload of a job. `growth_limit`: bytes that a rank may hold above its process's own memory, if known.
+/// With memory.offload, what exceeds nine tenths of it goes to a disk.
 [[nodiscard]] Workload workload_of(const JobConfig& config,
                                    std::optional<std::int64_t> growth_limit = std::nullopt);
 
-/// Bytes of a growth limit that plans may use; the rest is left for what no plan counts.
+/// Bytes of a growth limit that plans may use; the rest is left for memory that no plan counts.
 [[nodiscard]] inline std::int64_t usable_bytes(std::int64_t growth_limit) {
   return growth_limit - growth_limit / 10;
 }
 
-/// Bytes that a rank holds to take in the copy of another host's file while it trains, if hosts share no file
-/// system; 0 if the job wants no copies.
+/// Bytes that a rank holds while it receives the copy of another host's file during training, if hosts share
+/// no file system; 0 if the job has no copies.
 [[nodiscard]] std::int64_t copies_taken_bytes(const JobConfig& config);
 
-/// Sets what a Workload keeps from forward to backward.
+/// Sets which activations a Workload keeps from forward to backward.
 void set_recompute(Workload& work, Recompute recompute);
-/// Sets what a Workload does, with weights that are kept.
+/// Sets what the job of a Workload does; its weights are kept.
 void set_kind(Workload& work, JobKind kind);
 
 }  // namespace sluice

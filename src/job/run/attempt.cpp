@@ -18,7 +18,8 @@
 namespace sluice {
 namespace {
 
-/// The file is read more than once on each rank: by the program that computes too.
+/// Refuses a job file that can be read only once: each rank reads it more than once, also in the program that
+/// computes.
 void require_readable_again(const std::filesystem::path& file) {
   std::error_code error;
   if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))
@@ -29,10 +30,10 @@ void require_readable_again(const std::filesystem::path& file) {
          file.string());
 }
 
-/// How long printing a failure may take, into a pipe that may never be read.
+/// Seconds for printing a failure to a pipe that may never be read.
 constexpr unsigned kReportSeconds = 10;
 
-/// Ends a job whose ending all ranks know: nobody has to be told.
+/// Ends a job whose outcome all ranks know, so that nobody has to be told.
 int end_alike(const Communicator& comm, SignalWatch& signals, const Outcome& ending) {
   signals.set_exit_code(ending.code);
   exit_within(kReportSeconds, ending.code);

@@ -6,9 +6,9 @@
 
 namespace sluice {
 
-/// Reads the job file and describes its model. What goes wrong is kept in the attempt's outcome: MPI starts
-/// whatever this finds, since a rank that leaves before the others know would strand them. Where another
-/// program computes jobs of this kind, the process becomes that program.
+/// Reads the job file and describes its model. Failures are kept in the attempt's outcome: MPI starts in any
+/// case, because a rank that leaves before the others know would strand them. If another program computes
+/// jobs of this kind, the process becomes that program.
 [[nodiscard]] Attempt prepare_attempt(const JobArguments& arguments);
 
 /// Starts MPI, runs the job on all ranks and ends MPI, or reports why the job cannot run; returns the exit

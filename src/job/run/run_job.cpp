@@ -35,9 +35,9 @@
 namespace sluice {
 namespace {
 
-/// How long writing down or printing a failure may take, into pipes and file systems that may never answer.
+/// Seconds for recording or printing a failure, to pipes and file systems that may never answer.
 constexpr unsigned kLastWordsSeconds = 10;
-/// How long a rank that stays silent waits to be ended by the one that reports.
+/// Seconds that a silent rank waits until the reporting rank ends it.
 constexpr unsigned kSilenceSeconds = 30;
 
 std::string failure_report(int rank, int size, const Outcome& failure) {
@@ -45,7 +45,8 @@ std::string failure_report(int rank, int size, const Outcome& failure) {
                      static_cast<int>(failure.code), failure.text);
 }
 
-/// Reports a failure, with this machine's name where the job has several; a launch on hosts adds that itself.
+/// Reports a failure, with this machine's name if the job has several; a launch on hosts adds the name
+/// itself.
 void report_failure(const JobLinks& links, const Outcome& failure) {
   const int rank = links.comm.rank(), size = links.comm.size();
   std::string report = failure_report(rank, size, failure);
@@ -54,7 +55,7 @@ void report_failure(const JobLinks& links, const Outcome& failure) {
   report_ending(rank, static_cast<int>(failure.code), report);
 }
 
-/// Ends all processes of the MPI world with failure.code. One of the ranks that fail reports, the others wait
+/// Ends all processes of the MPI world with failure.code. One of the failing ranks reports, the others wait
 /// for its abort.
 [[noreturn]] void end_job(const JobLinks& links, const Outcome& failure) {
   links.signals.set_exit_code(failure.code);
@@ -108,14 +109,14 @@ JobConfig choose_mode(Communicator& comm, const JobConfig& config, const StoredT
   return std::move(job.config);
 }
 
-/// The devices of a job, or why it has none that it can use, alike on all ranks.
+/// Devices of a job, or the failure to find usable ones, the same on all ranks.
 struct Devices {
   std::vector<int> nodes;  ///< node of each rank
   DeviceChoice choice;
   Outcome refusal;
 };
 
-/// Collective over `comm`. What the job computes with is allocated there from here on.
+/// Collective over `comm`. Finds the devices, on which the job allocates what it computes with.
 Devices find_devices(const JobConfig& config, Communicator& comm) {
   Devices devices{find_nodes(comm), {}, {}};
   const DeviceKind wanted = config.device.kind;
@@ -129,7 +130,7 @@ Devices find_devices(const JobConfig& config, Communicator& comm) {
   return devices;
 }
 
-/// Writes down why the job ends, unless another rank of this machine does.
+/// Records why the job ends, unless another rank of this machine does.
 void record_failure(const JobLinks& links, RunDirectory& directory, const Outcome& failure) {
   if (!links.mpi.claim_cause()) return;
   fault_point("job.failed", links.comm.rank());
@@ -137,8 +138,7 @@ void record_failure(const JobLinks& links, RunDirectory& directory, const Outcom
   links.mpi.cause_is_written();
 }
 
-/// Last actions of the signal watch and the watchdog, each on a thread of its own, when this rank is ended
-/// from there.
+/// Last words of the job when the signal watch or the watchdog ends this rank, each from its own thread.
 class LastWords {
  public:
   LastWords(const JobLinks& links, RunDirectory& directory)
@@ -163,7 +163,7 @@ class LastWords {
   SignalWatch::SignalCallback on_signal_;
 };
 
-/// Computes on the devices that were chosen, until it ends.
+/// Computes on the chosen devices for the lifetime of the object.
 class ComputeMemory {
  public:
   ComputeMemory() : before_(compute_memory()) {}
@@ -175,7 +175,7 @@ class ComputeMemory {
   MemoryKind before_;
 };
 
-/// Starts the libraries that the job computes with. Returns how many threads this rank computes on.
+/// Starts the libraries with which the job computes. Returns the number of this rank's compute threads.
 int start_libraries(const Job& job, const JobConfig& config, const JobLinks& links) {
   const int threads =
       threads_per_rank(config.parallel.threads, usable_cores(), links.mpi.sharing_ranks(), most_threads());
@@ -189,7 +189,7 @@ int start_libraries(const Job& job, const JobConfig& config, const JobLinks& lin
   return threads;
 }
 
-/// A line if ranks are bound to fewer cores than their share of their machine's. Collective over `comm`.
+/// Collective over `comm`. A line if ranks are bound to fewer cores than their share of their machine.
 std::vector<std::string> binding_notes(Communicator& comm, const MpiEnvironment& mpi) {
   std::vector<std::string> notes =
       comm.all_gather_text(binding_note(comm.rank(), usable_cores(), launcher_cores(), mpi.local_size()));
@@ -199,28 +199,27 @@ std::vector<std::string> binding_notes(Communicator& comm, const MpiEnvironment&
   return notes;
 }
 
-/// Collective over `comm`. The memory that this process takes before it does anything for a model, from which
-/// growth is counted: code, MPI, what libraries keep, and the buffers that MPI allocates in its first
-/// collective.
+/// Collective over `comm`. Memory of this process before it does anything for a model, from which growth is
+/// counted: code, MPI, libraries, and the buffers that MPI allocates in its first collective.
 MemorySample take_baseline(Communicator& comm) {
   std::array<std::int64_t, 1> ranks{1};
   comm.all_reduce_sum(std::span<std::int64_t>(ranks));
   return sample_memory();
 }
 
-/// The job from its baseline of memory to its last step. Returns how it ends, with what status.json is to
-/// tell of an end by kDone. Collective over links.comm.
+/// Collective over links.comm. Runs the job from its baseline of memory to its last step. Returns how it
+/// ends, with the note for status.json on an end by kDone.
 Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& links,
                RunDirectory& directory) {
   const Blueprint& written = *attempt.blueprint;
   const Job& job =
-      *find_job(written.config.job.kind);  // else the process would have become the program that has it
+      *find_job(written.config.job.kind);  // otherwise the process would have become the program that runs it
   Communicator& comm = links.comm;
   const int threads = start_libraries(job, written.config, links);
   std::unique_ptr<Communicator> gpus;
   if (devices.choice.kind == DeviceKind::kCuda) gpus = connect_gpus(comm);
   const MemorySample baseline = take_baseline(comm);
-  fault_point("job.baseline", comm.rank());  // a place to look from outside
+  fault_point("job.baseline", comm.rank());  // fault point at which tests look from outside
   const std::vector<std::int64_t> limits =
       growth_limits(comm, written.config, devices.nodes, devices.choice, baseline);
   StoredTensors stored = stored_weights(comm, written);
@@ -244,8 +243,8 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& l
   return {context.ending, context.note};
 }
 
-/// Ends a job that failed on every rank at the same place: all know of it, so that nobody has to be aborted.
-/// Collective over links.comm. `directory` is null before there is one.
+/// Collective over links.comm. Ends a job that failed on every rank at the same place, so that no rank has to
+/// be aborted. `directory` is null before there is one.
 Outcome end_together(const SharedError& error, const JobLinks& links, RunDirectory* directory) {
   const Outcome failure{error.code(), error.text()};
   links.signals.set_exit_code(failure.code);
@@ -262,13 +261,14 @@ Outcome end_together(const SharedError& error, const JobLinks& links, RunDirecto
   return {failure.code, failure_report(error.failing_rank(), links.comm.size(), failure)};
 }
 
-/// The job within its run directory. Collective over links.comm.
+/// Collective over links.comm. Runs the job in its run directory.
 Outcome run_in_directory(const Attempt& attempt, const Devices& devices, const JobLinks& links) {
   const JobConfig& config = attempt.blueprint->config;
   Communicator& comm = links.comm;
-  static_cast<void>(attempt.blueprint->shard_plan(comm.size()));  // what it refuses leaves no run directory
+  static_cast<void>(attempt.blueprint->shard_plan(comm.size()));  // refuses before there is a run directory
   std::optional<RunDirectory> made;
-  run_together(comm, [&] { made.emplace(config, comm); });  // rank 0 has the directory to itself until then
+  // Rank 0 creates the directory before others use it.
+  run_together(comm, [&] { made.emplace(config, comm); });
   RunDirectory& directory = *made;
   const LastWords last_words(links, directory);
   try {
@@ -290,11 +290,12 @@ Outcome run_in_directory(const Attempt& attempt, const Devices& devices, const J
     const Outcome failure = current_failure();
     exit_within(kLastWordsSeconds, failure.code);
     record_failure(links, directory, failure);
-    end_job(links, failure);  // here, where the watchdog's thread may still write into the directory
+    // Inside the try block, because the watchdog's thread may still write into the directory.
+    end_job(links, failure);
   }
 }
 
-/// Collective over links.comm.
+/// Collective over links.comm. Runs a job on which all ranks agree.
 Outcome run_agreed(const Attempt& attempt, const JobLinks& links) {
   Communicator& comm = links.comm;
   comm.set_deadline(

@@ -1,4 +1,4 @@
-// One job as a function, on communicators that exist already.
+// Runs one job, on communicators that exist already.
 #pragma once
 
 #include "comm/mpi/mpi_environment.hpp"
@@ -11,17 +11,18 @@
 
 namespace sluice {
 
-/// Blueprint that this rank made of the job file and the model's description, or why it could not.
+/// Blueprint that this rank made of the job file and the model's description, or the failure.
 struct Attempt {
-  std::unique_ptr<const JobConfig> config;           ///< null after a failure
-  std::unique_ptr<const Blueprint> blueprint;        ///< null after a failure
+  std::unique_ptr<const JobConfig> config;           ///< config of the job; null after a failure
+  std::unique_ptr<const Blueprint> blueprint;        ///< blueprint of the job; null after a failure
   std::unique_ptr<const GenerateRequest> request{};  ///< prompts of `sluice generate`; null for a job file
   Outcome outcome{};
 };
 
 /// Parts of the process that a job runs in. All of it outlives the job.
 struct JobLinks {
-  Communicator& comm;   ///< the ranks of this job, all those of the process's MPI world or some of them
+  /// Communicator over the ranks of this job: all ranks of the process's MPI world, or some of them.
+  Communicator& comm;
   MpiEnvironment& mpi;  ///< MPI, which elects the rank that records and reports a failure
   SignalWatch& signals;
 };

@@ -1,4 +1,4 @@
-// How far a job is, as status.json has it: under the name of what is counted, "step" of "steps".
+// Progress of a job as in status.json, under the name of what is counted: "step" of "steps".
 #pragma once
 
 #include <array>
@@ -14,11 +14,12 @@ inline constexpr std::array<std::string_view, 3> kProgressUnits{"step", "sequenc
 
 struct RunProgress {
   std::string_view unit = kProgressUnits[0];  ///< unit of progress, one of kProgressUnits
-  std::int64_t done = 0;                      ///< 0: nothing yet
+  std::int64_t done = 0;                      ///< number of units done; 0: none yet
   std::int64_t total = 0;
-  double loss = std::numeric_limits<double>::quiet_NaN();               ///< NaN: there is none
-  double tokens_per_second = std::numeric_limits<double>::quiet_NaN();  ///< NaN: not known
-  double seconds_left = -1;                                             ///< -1: not known yet
+  double loss = std::numeric_limits<double>::quiet_NaN();               ///< loss in nats; NaN: none
+  double tokens_per_second = std::numeric_limits<double>::quiet_NaN();  ///< tokens per second; NaN: not known
+  /// Seconds until the end; -1: not known yet.
+  double seconds_left = -1;
 };
 
 }  // namespace sluice

@@ -30,7 +30,7 @@ void require_same_training(const FoundStep& found, const JobConfig& config) {
       found.path.string(), fmt::join(refused, ""));
 }
 
-/// Checks that the checkpoint that the job asks for is there, and that it can resume from it.
+/// Checks that the checkpoint for which the job asks exists, and that the job can resume from it.
 void require_found(const JobConfig& config, const std::optional<FoundStep>& found, bool is_empty) {
   const std::int64_t which = config.checkpoint.resume;
   if (!found && !(which < 0 && is_empty))
@@ -54,7 +54,7 @@ std::string changed_tokens(const DataSettings& data) {
                      fmt::join(files, ", "));
 }
 
-/// Changes since the run directory's copy of a job was written; nothing if that cannot be told.
+/// Keys that changed since the run directory's copy of a job was written; nothing if that cannot be told.
 std::optional<std::vector<ChangedKey>> changes_since_run(const JobConfig& config) {
   constexpr std::int64_t kMostBytes = kMiB;
   try {
@@ -62,17 +62,18 @@ std::optional<std::vector<ChangedKey>> changes_since_run(const JobConfig& config
     const JobConfig before = parse_job_config(read_text_file(file, kMostBytes), file.string());
     return changed_keys(canonical_entries(before), config);
   } catch (const Error&) {
-    return std::nullopt;  // another program's, or another version's
+    return std::nullopt;  // the copy is another program's, or of another version
   }
 }
 
-/// Whether the copy of the earlier run's job is that of this training.
+/// Whether the run directory's copy of a job is of this training.
 bool is_same_training(const JobConfig& config) {
   const auto changes = changes_since_run(config);
   return changes && std::ranges::all_of(*changes, &ChangedKey::is_allowed);
 }
 
-/// Earlier versions called kLinearModules kAllLinear: which a step was trained with its structure tells.
+/// Whether a changed key only follows from a new name: earlier versions called kLinearModules kAllLinear, and
+/// the checkpoint's structure tells which of the two was meant.
 bool is_renamed_target(const ConfigEntry& before, const ConfigEntry& now) {
   if (now.key != "lora.targets") return false;
   const std::string old_name = fmt::format("\"{}\"", kAllLinear);

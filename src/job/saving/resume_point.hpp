@@ -23,12 +23,12 @@ namespace sluice {
 [[nodiscard]] std::optional<FoundStep> find_resume_point(
     const JobConfig& config, const TellBroken& on_broken = [](const std::string&) {});
 
-/// Collective over `comm`. The same among the steps of all hosts, whose ranks `disks` tells. `on_broken` is
-/// called on every rank.
+/// Collective over `comm`. Resume point among the checkpoints of all hosts; `disks` tells their ranks.
+/// `on_broken` is called on every rank.
 [[nodiscard]] std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& disks,
                                                         const JobConfig& config, const TellBroken& on_broken);
 
-/// Error(kBadConfig), with the likely `cause` behind it, if the step was saved of a model with another
+/// Error(kBadConfig), with the likely `cause`, if the checkpoint was saved for a model with another
 /// structure.
 void require_same_model(const FoundStep& found, const ParameterManifest& manifest,
                         const std::string& cause = "");
@@ -38,21 +38,21 @@ struct DataIdentity {
   std::int64_t sequences = 0;
   std::string digest;  ///< digest of the files, see SourceFiles::sample_digest()
 };
-/// Error(kBadData) if the step was saved of a training on other tokens.
+/// Error(kBadData) if the checkpoint was saved by a training on other tokens.
 void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data);
 
-/// Error if the step was saved of a training on other frozen weights than those with `digest`: kBadConfig
-/// where model.frozen_format makes them others, else kBadData.
+/// Error if the checkpoint was saved by a training with other frozen weights than those with `digest`:
+/// kBadConfig if model.frozen_format changes them, else kBadData.
 void require_same_base(const FoundStep& found, const ModelSettings& model, const std::string& digest);
 
-/// Whether results in the run directory are of this very job: it resumes from a saved step, or it was ended
-/// before it had saved one and begins anew.
+/// Whether results in the run directory are of this very job: it resumes from a checkpoint, or it had ended
+/// before its first checkpoint and begins anew.
 [[nodiscard]] bool continues_run(const JobConfig& config);
 
-/// Whether the run directory's copy of a job is that of this job in every key.
+/// Whether the run directory's copy of a job equals this job in every key.
 [[nodiscard]] bool is_job_of_run(const JobConfig& config);
 
-/// Whether there are steps that the job would go on from, by their names alone.
+/// Whether there are checkpoints from which the job could resume, by their names alone.
 [[nodiscard]] bool has_saved_steps(const JobConfig& config);
 
 /// The job with the optimizer's mode that the step it resumes from, `found`, was saved in, if the job leaves
@@ -64,7 +64,7 @@ struct ChangedKey {
   std::string key;
   std::string before;
   std::string now;
-  bool is_allowed = true;  ///< training can go on with the new value
+  bool is_allowed = true;  ///< whether training can go on with the new value
 };
 /// Changed keys in schema order; keys that `before` does not have are ignored, and with optimizer.fit =
 /// "auto" those that it chooses.

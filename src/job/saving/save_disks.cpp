@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// How long what another host has just made may take to be seen through a network file system.
+/// Seconds until a file that another host has just created is visible through a network file system.
 constexpr double kSightSeconds = 2;
 
 bool comes_to_be_seen(const fs::path& path) {
@@ -32,7 +32,8 @@ bool comes_to_be_seen(const fs::path& path) {
   return true;
 }
 
-/// Collective. For each rank and each node: whether the rank sees what the first rank of the node made.
+/// Collective over `comm`. For each rank a text with a digit per node: whether the rank sees the file of the
+/// node's first rank.
 std::vector<std::string> find_sight(Communicator& comm, const RankDisks& nodes, const fs::path& directory) {
   std::optional<StagedDirectory> trial;
   run_together(comm, [&] {
@@ -43,18 +44,18 @@ std::vector<std::string> find_sight(Communicator& comm, const RankDisks& nodes, 
   run_together(comm, [&] {
     for (int node = 0; node < nodes.count(); ++node) {
       const fs::path path = made[static_cast<std::size_t>(nodes.first_rank(node))];
-      // A path whose directory is missing is missing, too.
+      // If the directory of a path is missing, so is the path.
       seen += comes_to_be_seen(path) ? '1' : '0';
     }
   });
-  return comm.all_gather_text(seen);  // all ranks have looked by then
+  return comm.all_gather_text(seen);  // all ranks have looked when this returns
 }
 
 bool all_see_the_first(const std::vector<std::string>& sight) {
   return std::ranges::all_of(sight, [](const std::string& seen) { return seen.front() == '1'; });
 }
 
-/// Error(kBadConfig) unless each rank sees what its own node made, and that alone.
+/// Error(kBadConfig) unless each rank sees the file of its own node, and no other.
 void require_own_disks(const std::vector<std::string>& sight, const RankDisks& nodes,
                        const std::vector<std::string>& hosts, const fs::path& directory) {
   for (int rank = 0; rank < nodes.world(); ++rank)

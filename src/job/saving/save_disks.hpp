@@ -1,4 +1,4 @@
-// Whether the ranks of a job save to one file system or each to its host's disk.
+// Finds out whether the ranks of a job save to one file system, or each to its host's disk.
 #pragma once
 
 #include "checkpoint/hosts/rank_disks.hpp"
@@ -11,14 +11,14 @@
 
 namespace sluice {
 
-/// Disks that the ranks save to.
+/// Disks to which the ranks save.
 struct SaveDisks {
   RankDisks disks;
-  /// The name of each disk's host; none where all ranks share one file system.
+  /// Name of each disk's host; empty if all ranks share one file system.
   std::vector<std::string> hosts;
   bool has_copies = false;  ///< whether another host keeps a copy of each rank's file
 
-  /// Copies of each rank's file, 0 or 1.
+  /// Number of copies of each rank's file, 0 or 1.
   [[nodiscard]] std::int64_t partner_copies() const { return has_copies ? 1 : 0; }
   [[nodiscard]] bool are_shared() const { return hosts.empty(); }
 };

@@ -1,4 +1,4 @@
-// Saved steps as a table.
+// Table of checkpoints.
 #pragma once
 
 #include "base/error.hpp"
@@ -18,7 +18,7 @@ struct StepTable {
 
 [[nodiscard]] StepTable step_table(const std::vector<StepPlace>& steps);
 
-/// "step 40, held out 5.12345"; "" if there is no best step.
+/// Text of the best checkpoint: "step 40, held out 5.12345"; "" if there is none.
 [[nodiscard]] std::string best_step_text(const HeldOutStep& best);
 
 }  // namespace sluice

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Between SIGTERM and the end of the step that was under way.
+/// Seconds between SIGTERM and the end of the present step: at least, and in the first step.
 constexpr double kLeastPatienceSeconds = 5, kFirstPatienceSeconds = 30;
 
 }  // namespace
@@ -66,10 +66,11 @@ void TrainingState::tell_done() const {
 
 void TrainingState::begin_steps() {
   begin_pass(training_->weights,
-             ArenaPass::kForward);  // or what was loaded would go to the disk in the first step
+             // A forward pass, or what was loaded would go to the disk in the first step.
+             ArenaPass::kForward);
   context_.directory.set_status("training");
   if (!settings_.saves()) return context_.signals.set_exit_code({});
-  context_.comm.barrier();  // or one rank's signal would end it while another trains already
+  context_.comm.barrier();  // waits, or a signal on one rank would end it while another trains already
   if (context_.is_root() && settings_.margin_seconds > 0) find_allocation();
   stop_.emplace(context_.signals);
   stop_->set_patience(kFirstPatienceSeconds);
@@ -88,14 +89,14 @@ void TrainingState::end_steps(std::int64_t step) {
   if (saved_step_ == step) context_.signals.set_exit_code(ExitCode::kResumable);
 }
 
-/// Warnings that rank 0 alone writes.
+/// Warnings, which only rank 0 writes.
 TellBroken TrainingState::warn_on_root() const {
   return [is_root = context_.is_root()](const std::string& text) {
     if (is_root) log::warning("{}", text);
   };
 }
 
-/// Collective. What was found, alike on all ranks.
+/// Collective over the context's communicator. Takes the checkpoint that was found, the same on all ranks.
 void TrainingState::take(const std::optional<HeldStep>& held) {
   found_.reset();
   if (held) {
@@ -125,7 +126,7 @@ void TrainingState::check_same_training() const {
   require_same_data(*found_, context_.config().data, {data_.sequence_count(), data_digest_});
 }
 
-/// Advice where a name of targets may have meant less when the checkpoint was saved, or "".
+/// Advice if a name of targets may have meant less when the checkpoint was saved, or "".
 std::string TrainingState::former_targets_text() const {
   const std::vector<std::string>& targets = context_.config().lora.targets;
   const bool may_differ = context_.config().lora.trains() && context_.blueprint.model.config.experts > 0 &&
@@ -146,7 +147,7 @@ void TrainingState::check_same_base() const {
   if (found_ && !find_digest_) require_same_base(*found_, context_.config().model, base_digest_);
 }
 
-/// Collective. Found out now, and not after hours.
+/// Collective over the context's communicator. Tries the place of checkpoints now, not after hours.
 void TrainingState::require_place() {
   run_on_root(context_.comm, [&] { require_creatable("checkpoint.path", directory_ / "step"); });
   save_disks_ = find_save_disks(context_.comm, context_.nodes, context_.config());
@@ -172,7 +173,7 @@ void TrainingState::print_plan() const {
         superseded_.size(), directory_.string());
 }
 
-/// What each host will keep, and what the hosts have already.
+/// Prints what each host will save, and which checkpoints the hosts have.
 void TrainingState::print_disks() const {
   console::line("          no file system is shared: {}",
                 hosts_text(step_bytes_of_disks(context_.memory_plan(), save_disks_->disks,
@@ -183,7 +184,7 @@ void TrainingState::print_disks() const {
                 fmt::join(save_disks_->hosts, ", "));
 }
 
-/// Names what killed runs left of checkpoints in the making or being removed.
+/// Names unfinished checkpoints of killed runs, that were being written or removed.
 void TrainingState::name_leftovers() const {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory_, error))
@@ -218,7 +219,7 @@ void TrainingState::restore() {
       break;
     } catch (const Error& error) {
       if (settings_.resume != CheckpointSettings::kResumeNewest) throw;
-      // A disk that fails today may work tomorrow: the checkpoint is not given up for an older one.
+      // A disk that fails today may work tomorrow, so the checkpoint is not given up for an older one.
       if (error.code() == ExitCode::kIo) fail(ExitCode::kIo, "{}{}", error.what(), older_step_text());
       if (error.code() != ExitCode::kBadData) throw;
       fall_back(error.what());
@@ -243,7 +244,7 @@ void TrainingState::rewind(std::int64_t step) {
                   format_bytes(report.bytes), report.seconds);
 }
 
-/// What the job could go on from if it were told to, or "".
+/// Text about older checkpoints from which the job could resume if told to, or "".
 std::string TrainingState::older_step_text() const {
   std::string text;
   for (const StepPlace& place : list_steps(directory_))
@@ -252,14 +253,14 @@ std::string TrainingState::older_step_text() const {
   return text;
 }
 
-/// Collective. To the newest whole step before the one that could not be restored; Error(kBadData) if there
-/// is none.
+/// Collective over the context's communicator. Turns to the newest complete checkpoint before the one that
+/// could not be restored; Error(kBadData) if there is none.
 void TrainingState::fall_back(const std::string& reason) {
   const HeldSteps all(context_.comm, nodes_, directory_);
   std::optional<HeldStep> older;
   for (auto it = all.steps().rbegin(); it != all.steps().rend() && !older; ++it)
     if (it->step < steps_done())
-      static_cast<void>(outcome_of([&] { older = all.read(*it); }));  // alike on all ranks
+      static_cast<void>(outcome_of([&] { older = all.read(*it); }));  // fails on all ranks alike
   run_on_root(context_.comm, [&] {
     if (!older) fail(ExitCode::kBadData, "{}; there is no older saved step", reason);
     log::warning("{}\n  Step {} is taken instead", reason, older->found.step.step);
@@ -317,8 +318,8 @@ bool TrainingState::after_step(std::int64_t step, double held_out_loss) {
   return true;
 }
 
-/// Whether another step and its save might not end before the allocation does. Rank 0's answer; false on
-/// others.
+/// Whether another step and its save might not end before the allocation does; on rank 0, false on other
+/// ranks.
 bool TrainingState::allocation_ends() {
   const double needed = settings_.margin_seconds + 2 * longest_step_ + 2 * longest_save_;
   if (!allocation_ || !allocation_->ends_within(needed)) return false;
@@ -351,7 +352,8 @@ void TrainingState::attempt(std::int64_t step, const std::function<void()>& act)
   }
 }
 
-/// Collective. A save that is still under way is waited for first.
+/// Collective over the context's communicator. Begins a save, after waiting for one that is still in
+/// progress.
 void TrainingState::begin_save(std::int64_t step) {
   if (save_) finish_save();
   since_save_.restart();
@@ -406,7 +408,7 @@ SavedStep TrainingState::describe(std::int64_t step) const {
       newest_.step == step && std::isfinite(newest_.loss) && (best_.step == 0 || newest_.loss < best_.loss);
   const Blueprint& blueprint = context_.blueprint;
   return {.step = step,
-          // Rank 0's host may be a new one, with no status of earlier attempts.
+          // Rank 0's host may be a new one, without the status of earlier attempts.
           .attempt = std::max(context_.directory.attempt(), last_attempt_ > 0 ? last_attempt_ + 1 : 0),
           .saved = utc_now(),
           .version = std::string(version()),

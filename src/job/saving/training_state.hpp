@@ -1,4 +1,4 @@
-// Saves a training job's state now and then, and brings it back when the job is started again.
+// Saves a training's state from time to time, and restores it when the job is started again.
 #pragma once
 
 #include "base/clock.hpp"
@@ -21,12 +21,13 @@
 
 namespace sluice {
 
-/// What of a training is saved and restored. `weights` must outlive what is being saved.
+/// State of a training that is saved and restored. `weights` must outlive a save in progress.
 struct SavedTraining {
   const ShardArena& weights;
-  /// This rank's state as it is now: its weights and the optimizer's state.
+  /// Function that lists this rank's present state: weights and optimizer state.
   std::function<std::vector<StateSpan>()> list;
-  /// Collective. Called before a save: throws if the state is not worth one.
+  /// Function called before a save, collective over the context's communicator: throws if the state must not
+  /// be saved.
   std::function<void()> require_sound;
 };
 
@@ -40,29 +41,31 @@ class TrainingState {
   TrainingState(JobContext& context, BatchSource& data);
 
   [[nodiscard]] bool resumes() const { return found_.has_value(); }
-  /// Steps behind the state: 0 for a new training.
+  /// Number of steps that the state has behind it: 0 for a new training.
   [[nodiscard]] std::int64_t steps_done() const { return found_ ? found_->step.step : 0; }
 
-  /// Whether the saved step is the last one of the job, by train.steps or evaluate.patience, so that nothing
+  /// Whether the checkpoint is of the job's last step, by train.steps or evaluate.patience, so that nothing
   /// is left to train.
   [[nodiscard]] bool is_done() const;
-  /// Tells again what an earlier run told of a job that is_done(). On rank 0.
+  /// Repeats what an earlier run told at the end of a job that is_done(); on rank 0.
   void tell_done() const;
 
-  /// The last step that was saved, or resumed from; 0: none.
+  /// Last step that was saved or resumed from; 0: none.
   [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
   /// Checkpoint with the lowest held-out loss; step 0: none.
   [[nodiscard]] const HeldOutStep& best() const { return best_; }
-  /// Whether evaluate.patience evaluations in a row, those before a resume counted, have found no lower loss.
+  /// Whether evaluate.patience evaluations in a row, including those before a resume, have found no lower
+  /// loss.
   [[nodiscard]] bool is_out_of_patience() const;
-  /// Why it ends then: "the held-out loss has not fallen below 5.1 (step 40) in 3 evaluations
+  /// Text for an end by patience: "the held-out loss has not fallen below 5.1 (step 40) in 3 evaluations
   /// (evaluate.patience)".
   [[nodiscard]] std::string patience_text() const;
 
   /// Collective `digest` gives that of the frozen weights as they were loaded, by find_base(), or by
   /// after_step() where none was found before: weights in files are known after a pass over them.
   void set_base(std::function<std::string()> digest) { find_digest_ = std::move(digest); }
-  /// Collective. Error(kBadData) if the step that is resumed was trained with other frozen weights.
+  /// Collective over the context's communicator. Error(kBadData) if the checkpoint was trained with other
+  /// frozen weights.
   void find_base();
 
   /// Collective. From here on `training` is saved. If the job resumes, it is filled from the saved step, and
@@ -70,8 +73,8 @@ class TrainingState {
   /// names the step.
   void attach(SavedTraining training);
 
-  /// Collective. Fills the training from another saved step of this run, once what is being saved is done.
-  /// Errors as HeldSteps::read() and restore_held(), on every rank alike.
+  /// Collective over the context's communicator. Restores another checkpoint of this run, once a save in
+  /// progress is done. Errors as HeldSteps::read() and restore_held(), on every rank alike.
   void rewind(std::int64_t step);
 
   /// Collective; before the first step and after the last, `step`. Between them a signal lets the step end
@@ -87,21 +90,21 @@ class TrainingState {
   /// lowest one stay.
   [[nodiscard]] bool after_step(std::int64_t step, double held_out_loss);
 
-  /// Keeps a unit that may still have to be saved as it is; call it before the unit is updated, from
-  /// after_step() on.
+  /// Keeps a unit that must still be saved; must be called before the unit is updated, from after_step() on.
   void before_update(int unit) {
     if (save_) save_->keep(unit);
   }
 
-  /// Collective. Saves that many steps, unless that is done or nothing is to be saved.
+  /// Collective over the context's communicator. Saves step `step`, unless it is saved already or nothing is
+  /// to be saved.
   void save(std::int64_t step);
 
-  /// Collective. Waits for what is being saved.
+  /// Collective over the context's communicator. Waits for a save in progress.
   void settle() {
     if (save_) finish_save();
   }
 
-  /// Gives up what is being saved: the memory of the state may go.
+  /// Abandons a save in progress, so that the memory of the state may be freed.
   void give_up() { save_.reset(); }
 
   /// Error(kIo) if the last attempt to save failed.
@@ -124,12 +127,13 @@ class TrainingState {
   void find_allocation();
   [[nodiscard]] bool allocation_ends();
   [[nodiscard]] SavedStep describe(std::int64_t step) const;
-  /// Collective. Calls `act`; what becomes of a failure to save the step is the same for all of its parts.
+  /// Collective over the context's communicator. Calls `act`, a part of saving a step; failures of all parts
+  /// are treated alike.
   void attempt(std::int64_t step, const std::function<void()>& act);
   void begin_save(std::int64_t step);
   void finish_save();
   void report_saved(const SaveReport& report);
-  /// Whether the job acts on which step is the best, and so saves that one whenever there is a new one.
+  /// Whether the job uses the best checkpoint, and so saves each new one.
   [[nodiscard]] bool wants_best() const;
 
   JobContext& context_;
@@ -138,27 +142,27 @@ class TrainingState {
   BatchSource& data_;
   std::string data_digest_;
   std::string base_digest_;                   ///< digest of the frozen weights; "" without any
-  std::function<std::string()> find_digest_;  ///< brings it; empty once it has
-  RankDisks nodes_;                           ///< disks on which steps are looked for
+  std::function<std::string()> find_digest_;  ///< function that computes base_digest_; empty once it has
+  RankDisks nodes_;                           ///< disks on which checkpoints are searched
   std::optional<FoundStep> found_;
-  FileHolders holders_;                            ///< the nodes that have the files of found_
-  std::optional<SaveDisks> save_disks_;            ///< disks that checkpoints are saved to, if any are
-  std::int64_t last_attempt_ = 0;                  ///< last attempt that has saved a step on any host
-  std::vector<std::filesystem::path> superseded_;  ///< steps on this host that the next save removes
+  FileHolders holders_;                            ///< disks that have the files of found_
+  std::optional<SaveDisks> save_disks_;            ///< disks to which checkpoints are saved, if any are
+  std::int64_t last_attempt_ = 0;                  ///< last attempt that has saved a checkpoint on any host
+  std::vector<std::filesystem::path> superseded_;  ///< checkpoints on this host that the next save removes
   std::optional<SignalWatch::StopRequest> stop_;   ///< request to stop, while checkpoints can be saved
   std::int64_t saved_step_ = 0;
   std::optional<SavedTraining> training_;
-  std::unique_ptr<StepSave> save_;        ///< under way
-  std::int64_t saving_step_ = 0;          ///< its step
-  HeldOutStep best_;                      ///< of the steps that are saved
-  HeldOutStep newest_;                    ///< the last step, if it was evaluated
-  HeldOutProgress held_out_;              ///< held-out losses of all evaluations
-  std::optional<Allocation> allocation_;  ///< Slurm allocation, on rank 0, where its end matters
-  double longest_save_ = 0;               ///< seconds of the longest save
+  std::unique_ptr<StepSave> save_;        ///< save in progress; null: none
+  std::int64_t saving_step_ = 0;          ///< step of the save in progress
+  HeldOutStep best_;                      ///< best of the saved checkpoints
+  HeldOutStep newest_;                    ///< held-out loss of the last step, if it was evaluated
+  HeldOutProgress held_out_;              ///< course of the held-out loss over all evaluations
+  std::optional<Allocation> allocation_;  ///< Slurm allocation, on rank 0, if its end matters
+  double longest_save_ = 0;               ///< duration of the longest save, seconds
   Stopwatch since_step_;
-  double longest_step_ = 0;  ///< s, with what was saved in it
+  double longest_step_ = 0;  ///< duration of the longest step, seconds, with the saving in it
   Stopwatch since_save_;
-  std::string failure_;  ///< failure of the last attempt to save, or ""
+  std::string failure_;  ///< error of the last attempt to save, or ""
 };
 
 }  // namespace sluice

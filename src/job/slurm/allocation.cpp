@@ -21,7 +21,7 @@ std::string variable_text(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// End of the allocation by SLURM_JOB_END_TIME, seconds since 1970.
+/// Seconds until the end of the allocation by SLURM_JOB_END_TIME; nothing without it.
 std::optional<double> announced_seconds_left() {
   const std::optional<double> end = number_in(variable_text("SLURM_JOB_END_TIME"));
   if (!end) return std::nullopt;
@@ -68,7 +68,7 @@ Allocation::Allocation() {
     static_cast<void>(ask());
 }
 
-/// Whether Slurm has answered.
+/// Asks Slurm for the end; returns whether it has answered.
 bool Allocation::ask() {
   constexpr double kSeconds = 10;
   const std::optional<SlurmJobName> job = slurm_job_name();

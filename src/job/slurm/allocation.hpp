@@ -1,4 +1,4 @@
-// The Slurm allocation that a job runs in, and when it ends.
+// The Slurm allocation of a job, and when it ends.
 #pragma once
 
 #include "base/clock.hpp"
@@ -9,32 +9,33 @@
 
 namespace sluice {
 
-/// How Slurm's commands name the job that this process runs in.
+/// Name of this process's job in Slurm's commands.
 struct SlurmJobName {
-  /// "36"; of a task of an array "36_3", as its number may be that of the whole array; of a component of a
-  /// heterogeneous job the number of the first one, its leader, through which Slurm requeues all of them.
+  /// Job id for Slurm's commands, "36"; for a task of an array "36_3", because its own number may be that of
+  /// the whole array; for a component of a heterogeneous job the id of its leader, through which Slurm
+  /// requeues all components.
   std::string name;
-  std::string number;  ///< SLURM_JOB_ID: "38", or "36" again
+  std::string number;  ///< SLURM_JOB_ID: "38", or "36" as above
 };
 
 /// Name of the Slurm job in the environment; nothing outside Slurm.
 [[nodiscard]] std::optional<SlurmJobName> slurm_job_name();
 
-/// "1-02:03:04", "02:03:04" or "03:04" as squeue tells a job's time left, in seconds; nothing for anything
-/// else, as "UNLIMITED".
+/// Seconds of a remaining time as squeue prints it: "1-02:03:04", "02:03:04" or "03:04"; nothing for anything
+/// else, such as "UNLIMITED".
 [[nodiscard]] std::optional<double> parse_slurm_time(std::string_view text);
 
-/// Asked of Slurm: where SLURM_JOB_END_TIME does not say it, or before anything is done about it, since
-/// limits can be changed, by squeue, which has ten seconds to answer.
+/// End of an allocation. Slurm is asked by squeue, within ten seconds, if SLURM_JOB_END_TIME is not set, or
+/// before the end is acted on, since limits can be changed.
 class Allocation {
  public:
   Allocation();
 
-  /// Until the end; nothing outside Slurm, where there is no limit, or where Slurm does not say.
+  /// Seconds until the end; nothing outside of Slurm, without a limit, or if Slurm does not tell.
   [[nodiscard]] std::optional<double> seconds_left() const;
 
-  /// Whether it ends within so many seconds. May wait for Slurm's answer if it seems to, at most once a
-  /// minute.
+  /// Whether the allocation ends within `seconds`. If it seems to, may wait for Slurm's answer, at most once
+  /// a minute.
   [[nodiscard]] bool ends_within(double seconds);
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostOutput = 64 * kKiB;
 
-/// Until its end, or until the deadline: then false.
+/// Reads until the output ends; false if the deadline comes first.
 bool read_all(int pipe, const Deadline& deadline, std::string& output) {
   for (;;) {
     pollfd waited{pipe, POLLIN, 0};
@@ -46,7 +46,7 @@ std::optional<ProgramResult> run_program(std::vector<std::string> words, double 
   if (!status) return std::nullopt;
   result.status = exit_status(*status);
   return result;
-} catch (const Error&) {  // it could not be started, or there was no pipe
+} catch (const Error&) {  // the program could not be started, or there was no pipe
   return std::nullopt;
 }
 

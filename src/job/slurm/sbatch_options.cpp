@@ -18,7 +18,7 @@ std::int64_t number_of_option(const std::vector<std::string>& options, std::stri
 
 std::optional<std::string> option_value(const std::vector<std::string>& options, std::string_view name,
                                         std::string_view letter) {
-  std::optional<std::string> value;  // the last one holds, as with sbatch
+  std::optional<std::string> value;  // value of the option; the last one counts, as in sbatch
   for (std::size_t i = 0; i < options.size(); ++i) {
     const std::string_view word = options[i];
     if (word == name || (!letter.empty() && word == letter)) {

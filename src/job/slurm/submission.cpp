@@ -25,7 +25,7 @@ void note_submission(const fs::path& directory, const std::string& job) {
 
 std::optional<Submission> read_submission(const fs::path& directory) {
   std::optional<Submission> found;
-  // Most runs have none; one that cannot be read is another program's.
+  // Most runs have no record; one that cannot be read is another program's.
   static_cast<void>(outcome_of([&] {
     const auto note = nlohmann::json::parse(read_text_file(directory / kSubmissionFile, 64 * kKiB));
     found = Submission{note.at("slurm_job"), note.at("submitted")};

@@ -8,21 +8,22 @@
 namespace sluice {
 
 struct Submission {
-  std::string job;   ///< Slurm's job id: "36", "36_3"
+  std::string job;   ///< job id in Slurm: "36", "36_3"
   std::string when;  ///< time of the submission, as utc_now() gives it
 };
 
-/// Writes down that the run of this directory waits for that job to begin. Error(kIo).
+/// Records that the run of this directory waits for a Slurm job to begin. Error(kIo).
 void note_submission(const std::filesystem::path& directory, const std::string& job);
 
-/// The last one that was noted, if any can be read.
+/// Last recorded submission, if it can be read.
 [[nodiscard]] std::optional<Submission> read_submission(const std::filesystem::path& directory);
 
-/// "Submitted batch job 36", or "36;cluster" with --parsable: the number; "" if it says none.
+/// Job number in the answer of sbatch, "Submitted batch job 36", or "36;cluster" with --parsable; "" if it
+/// has none.
 [[nodiscard]] std::string job_in_answer(const std::string& sbatch_answer);
 
-/// Asks squeue, which has ten seconds to answer: "queued" if it waits, or some tasks of it do; "started" if
-/// it has begun; "gone" if Slurm knows no such job, or none any more; "submitted" where there is no answer.
+/// State of a job by squeue, which has ten seconds to answer: "queued" if it or some of its tasks wait;
+/// "started" if it has begun; "gone" if Slurm does not know it (any more); "submitted" without an answer.
 [[nodiscard]] std::string queue_state(const std::string& job);
 
 }  // namespace sluice

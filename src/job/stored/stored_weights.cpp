@@ -35,7 +35,7 @@ void refuse_training_of(const TensorInfo& tensor) {
       tensor.name);
 }
 
-/// A job whose weights should stay in the files of model.path finds some there.
+/// Checks that a job whose weights should stay in the files of model.path finds some that can.
 void require_weights_in_files(const JobConfig& config, const StoredTensors& stored) {
   if (config.memory.offload != Offload::kSource || !stored.is_empty()) return;
   fail(
@@ -52,8 +52,8 @@ void refuse_gpu(const JobConfig& config) {
        name_of(config.model.frozen_format));
 }
 
-/// Nothing, or an error where the job asks for it, if training would change `trained`, a tensor of the
-/// manifest; -1: none.
+/// `stored`, unless training would change tensor `trained` of the manifest (-1: none): then nothing, or an
+/// error if the job asks for stored weights.
 StoredTensors unless_trained(const Blueprint& plain, int trained, StoredTensors stored) {
   if (trained < 0 || plain.config.job.kind != JobKind::kTrain) return stored;
   if (is_required(plain.config)) refuse_training_of(plain.model.manifest[trained]);
@@ -72,7 +72,8 @@ StoredTensors announced_weights(const Blueprint& plain) {
   return unless_trained(plain, tensor, std::move(stored));
 }
 
-/// Quantising what is quantised would lose digits twice, and save little: "stored" keeps such weights.
+/// Refuses to quantise a quantised tensor, which would lose digits twice and save little: "stored" keeps such
+/// weights.
 [[noreturn]] void refuse_quantised(const Blueprint& plain, int tensor) {
   const std::string format = name_of(plain.config.model.frozen_format);
   const std::string what = tensor < 0 ? plain.config.model.path.string() : plain.model.manifest[tensor].name;
@@ -84,7 +85,7 @@ StoredTensors announced_weights(const Blueprint& plain) {
       format, what, format);
 }
 
-/// The matrices that the load quantises.
+/// Matrices that the load quantises.
 StoredTensors quantised_weights(const Blueprint& plain) {
   const ModelSettings& model = plain.config.model;
   const Codes codes = model.frozen_format == FrozenFormat::kInt8 ? Codes::kInt8 : Codes::kNormalFloat4;
@@ -146,7 +147,7 @@ StoredTensors stored_weights(Communicator& comm, const Blueprint& plain) {
   if (!is_possible(plain.config)) return stored_weights(plain);
   StoredTensors stored =
       StoredTensors::from_bytes(share_from_root(comm, [&] { return stored_weights(plain).to_bytes(); }));
-  give_back_free_heap();  // headers of many tensors are megabytes of JSON
+  give_back_free_heap();  // frees the headers of the files, which are megabytes of JSON for many tensors
   return stored;
 }
 

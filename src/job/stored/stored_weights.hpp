@@ -1,4 +1,4 @@
-// What of a job's model stays in memory as it was published.
+// Weights of a job's model that memory keeps as codes and scales.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// Whether jobs of a kind can keep weights that they do not train as they were published. An export writes
-/// them all as numbers; it quantises those that it should, so that it writes what a training computed with.
+/// Whether jobs of a kind can keep frozen weights as published. An export writes plain numbers; it quantises
+/// the weights that the job would, so that it writes the numbers with which a training computed.
 [[nodiscard]] bool can_keep_stored(JobKind kind);
 
 /// Whether experts stay in the files of model.path, or optimizer.fit may choose that they do.
@@ -24,16 +24,16 @@ namespace sluice {
 /// memory; others as plan_load().
 [[nodiscard]] StoredTensors stored_weights(const Blueprint& plain);
 
-/// Collective over `comm`. The same, from what rank 0 reads.
+/// Collective over `comm`. stored_weights(), from headers that rank 0 reads.
 [[nodiscard]] StoredTensors stored_weights(Communicator& comm, const Blueprint& plain);
 
-/// What of these a job keeps so whose form is chosen.
+/// The stored weights that a job keeps once its format is chosen.
 [[nodiscard]] StoredTensors kept_as_stored(const JobConfig& config, const StoredTensors& stored);
 
-/// A job, without communication, with what it keeps so.
+/// Blueprint of a job with its stored weights, without communication.
 [[nodiscard]] Blueprint blueprint_with_stored(JobConfig config);
 
-/// What to tell of a job that asks for "stored" and keeps nothing so, or "".
+/// Note about a job that asks for "stored" but keeps nothing so, or "".
 [[nodiscard]] std::string stored_note(const Blueprint& blueprint);
 
 }  // namespace sluice

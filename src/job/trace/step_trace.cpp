@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-/// The bytes of this rank's file; 0 and a warning where it cannot be written.
+/// Writes this rank's trace; returns the bytes of the file, 0 with a warning if it cannot be written.
 std::int64_t try_to_write(const std::filesystem::path& file, const TraceHeader& header,
                           const trace::Recording& recording) {
   try {

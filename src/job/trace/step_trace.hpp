@@ -1,4 +1,4 @@
-// The train steps that [trace] names, recorded on every rank and left in the run directory.
+// Trace of the train steps that [trace] names: recorded on every rank, and written to the run directory.
 #pragma once
 
 #include "comm/clock/clock_offset.hpp"
@@ -12,14 +12,14 @@ class StepTrace {
  public:
   explicit StepTrace(JobContext& context) : context_(context) {}
 
-  /// Collective over the context's communicator, where the recording begins: with the first step of
-  /// trace.steps that this run makes. `step` counts from 1.
+  /// Begins the recording with the first step of trace.steps that this run makes. Collective over the
+  /// context's communicator then. `step` counts from 1.
   void before_step(std::int64_t step);
 
-  /// Collective over the context's communicator, where the recording ends: behind the last of these steps.
-  /// Each rank writes its file, one that cannot warns; rank 0 prints what was recorded.
+  /// Ends the recording behind the last step of trace.steps: each rank writes its file, and warns if that
+  /// fails; rank 0 prints what was recorded. Collective over the context's communicator then.
   void after_step(std::int64_t step);
-  /// Ends a recording that still goes on behind the last step that the run makes, as after_step().
+  /// Ends a recording that is still in progress after the run's last step, as after_step().
   void finish(std::int64_t last_step);
 
  private:

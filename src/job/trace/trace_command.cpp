@@ -16,11 +16,11 @@ namespace {
 
 struct TraceArguments {
   std::filesystem::path run;
-  std::filesystem::path output;  ///< "": trace.json in the run
+  std::filesystem::path output;  ///< file to write; "": trace.json in the run
 };
 
-/// The traces of all ranks. Error(kBadData) if there is none, one is missing, or they are of different
-/// recordings.
+/// Reads the traces of all ranks. Error(kBadData) if there are none, if one is missing, or if they are of
+/// different recordings.
 std::vector<TraceFile> read_traces(const std::filesystem::path& run) {
   std::error_code error;
   if (!std::filesystem::exists(trace_file_path(run, 0), error))
