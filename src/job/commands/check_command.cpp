@@ -34,7 +34,8 @@ namespace {
 struct CheckArguments {
   JobArguments job;
   int ranks = 1;
-  std::optional<std::int64_t> memory_bytes;  ///< memory of one rank; if not set, what this machine has left
+  /// Memory of one rank in bytes; nothing: what this machine has available.
+  std::optional<std::int64_t> memory_bytes;
 };
 
 void print_model(const ModelDescription& model) {
@@ -51,7 +52,7 @@ void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
                 size.files, blueprint.config.export_.path.string());
 }
 
-/// Bytes that each rank may grow by: --memory, or memory.limit, or all that this machine has left.
+/// Bytes by which each rank may grow: from --memory, or memory.limit, or all that this machine has available.
 std::int64_t growth_limit(const JobConfig& config, std::optional<std::int64_t> memory_bytes) {
   if (const auto told = told_growth_limit(config, memory_bytes)) return *told;
   return memory_of_this_machine(memory_pool(config)).bytes;
@@ -78,8 +79,8 @@ void check_saves(const Blueprint& blueprint, const ShardPlan& shards,
     console::line("          {} is {}, and was {}", change.key, change.now, change.before);
 }
 
-/// Memory that a rank is assumed to have: the given one, or with GPUs that of one of this machine's, or all
-/// that this machine has left. Nothing where it is to have a GPU and this machine has none.
+/// Memory that a rank is assumed to have: the given one, or with GPUs that of a GPU of this machine, or all
+/// that this machine has available. Nothing if a rank must have a GPU and this machine has none.
 std::optional<MachineMemory> memory_of_rank(const JobConfig& config,
                                             std::optional<std::int64_t> memory_bytes) {
   if (memory_bytes) return MachineMemory{*memory_bytes, "(--memory)", ""};
@@ -97,7 +98,7 @@ std::vector<RankMemory> planned_ranks(const Blueprint& blueprint, const ShardPla
       blueprint.config);
 }
 
-/// Files of memory.offload, each rank's as if it had the disk for itself.
+/// Checks the room for offload files, each rank's as if it had the disk for itself.
 void check_disk(const Blueprint& blueprint, const ShardPlan& shards,
                 std::optional<std::int64_t> memory_bytes) {
   if (blueprint.config.memory.offload != Offload::kDisk) return;
@@ -107,7 +108,8 @@ void check_disk(const Blueprint& blueprint, const ShardPlan& shards,
   require_offload_room(blueprint.config, most);
 }
 
-/// Each rank against `memory_bytes`, or against what it would have here as if it had it for itself.
+/// Checks each rank against `memory_bytes`, or against this machine's memory as if the rank had it for
+/// itself.
 void check_memory(const Blueprint& blueprint, const ShardPlan& shards,
                   std::optional<std::int64_t> memory_bytes) {
   const std::vector<int> nodes = separate_nodes(shards.world());
@@ -155,7 +157,7 @@ void print_ranks(const Blueprint& blueprint, const ShardPlan& shards) {
     console::line("note      {}", note);
 }
 
-/// The job with the optimizer mode that the ranks would choose with such memory each.
+/// The job with the optimizer mode that ranks with this memory would choose.
 FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
   if (!chooses_mode(config)) return {config, ""};
   const std::int64_t limit = growth_limit(config, arguments.memory_bytes);
@@ -164,15 +166,15 @@ FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
   return job;
 }
 
-/// The job with the mode of the step that it goes on from, where that is left to be chosen.
+/// The job with the mode of the checkpoint from which it resumes, if the mode is left to be chosen.
 JobConfig resumed_mode(const JobConfig& config) {
   return chooses_mode(config) ? with_saved_mode(config, find_resume_point(config)) : config;
 }
 
-/// Everything in the order in which a run would come to it.
+/// Checks everything in the order in which a run would meet it.
 Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   Findings findings;
-  std::string lack;  // why no mode of the optimizer fits the memory
+  std::string lack;  // reason why no optimizer mode fits the memory
   std::unique_ptr<const Blueprint> blueprint;
   std::unique_ptr<const ShardPlan> shards;
   findings.examine([&] { require_device_in_build(config.device); });
@@ -202,9 +204,9 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
   return findings;
 }
 
-/// All that a run would fail for, in this process alone, without GPU or launch: configuration, model, place
-/// of the results, tokens, memory, the weights' headers and the plans. The exit status is that of the first
-/// finding in the order in which a run would meet them.
+/// Checks a job in this process alone, without GPU or launch, for all that a run would fail for:
+/// configuration, model, place of the results, tokens, memory, the weights' headers and the plans. The exit
+/// status is that of the first finding in the order in which a run would meet them.
 int check_command(const CheckArguments& arguments) {
   const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
   const Findings findings = examine_job(config, arguments);

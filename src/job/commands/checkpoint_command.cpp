@@ -29,16 +29,17 @@ namespace sluice {
 namespace {
 
 struct CheckpointArguments {
-  std::filesystem::path run;  ///< a run's directory, one of saved steps, or a step
-  std::optional<std::int64_t>
-      step;                      ///< or kNewestStep or kBestStep; else all of them, or to export the newest
-  bool merge = false;            ///< exports adapters as a part of the model that they were trained on
-  std::filesystem::path output;  ///< directory to export to
+  std::filesystem::path run;  ///< a run's directory, a directory of checkpoints, or one checkpoint
+  /// Step of the checkpoint, kNewestStep or kBestStep; nothing: all, or for an export the newest.
+  std::optional<std::int64_t> step;
+  /// Whether adapters are exported as a part of the model on which they were trained.
+  bool merge = false;
+  std::filesystem::path output;  ///< Hugging Face directory to write
 };
 
 namespace fs = std::filesystem;
 
-/// Every byte of a step.
+/// Verifies every byte of a checkpoint.
 void verify_step(const StepPlace& place) {
   const Stopwatch watch;
   const SavedStep step = read_saved_step(place.path);
@@ -48,20 +49,20 @@ void verify_step(const StepPlace& place) {
                 format_bytes(step.bytes()), step.files.size(), watch.seconds());
 }
 
-/// The step that the command line names, or the newest.
+/// The checkpoint that the command line names, or the newest.
 FoundStep chosen_step(const CheckpointArguments& arguments) {
   auto found = find_step(arguments.run, arguments.step.value_or(kNewestStep), ExitCode::kUsage);
-  if (!found) static_cast<void>(steps_at(arguments.run));  // which says that there are none
+  if (!found) static_cast<void>(steps_at(arguments.run));  // throws the error that there are none
   SLUICE_ASSERT(found.has_value(), "{} has steps, and none was found", arguments.run.string());
   return *std::move(found);
 }
 
-/// The type that a step's weights were trained in.
+/// Element type in which a checkpoint's weights were trained.
 DType dtype_of(const SavedStep& step) {
   return dtype_from_name(step.text("model.dtype")).value_or(DType::kBFloat16);
 }
 
-/// The job that exports a model.
+/// Job that exports the model of a checkpoint.
 JobConfig export_job(const SavedStep& step, const fs::path& model) {
   JobConfig config;
   config.job.kind = JobKind::kExport;
@@ -70,8 +71,8 @@ JobConfig export_job(const SavedStep& step, const fs::path& model) {
   return config;
 }
 
-/// Content of an export in the original model's layout, with what training left out of it, where that is
-/// still there.
+/// Content of an export in the layout of the original model, with the tensors that training left out, if the
+/// original still exists.
 ExportContent content_of_step(const Blueprint& blueprint, const fs::path& original, DType dtype) {
   if (!original.empty() && holds_weights(original)) {
     const CheckpointIndex source = read_checkpoint_index(original);
@@ -81,7 +82,7 @@ ExportContent content_of_step(const Blueprint& blueprint, const fs::path& origin
   return content_of(blueprint.keys, ExpertLayout::kPerExpert, blueprint.model.config.published_dtype);
 }
 
-/// The weights of a model that adapters were trained on: of a Hugging Face directory, or of a saved step.
+/// Weights of the model on which adapters were trained, from a Hugging Face directory or a checkpoint.
 MatchedCheckpoint weights_of(const Blueprint& blueprint) {
   const fs::path& model = blueprint.config.model.path;
   if (is_saved_step(model))
@@ -92,7 +93,7 @@ MatchedCheckpoint weights_of(const Blueprint& blueprint) {
   return out;
 }
 
-/// Needs the step alone: what the model is like stands in its own config.json.
+/// Exports a checkpoint's adapters; needs only the checkpoint, which has the model's config.json.
 void export_adapters(const FoundStep& found, const fs::path& output) {
   ModelDescription model = describe_model(found.path, dtype_of(found.step));
   const SavedAdapters adapters = adapters_of(found.step, model.manifest);
@@ -118,7 +119,7 @@ void print_model_export(const FoundStep& found, const ExportPlan& plan, const fs
 void export_merged(const FoundStep& found, const fs::path& output) {
   JobConfig config = export_job(found.step, found.path);
   config.export_.adapters = ExportAdapters::kMerge;
-  const Blueprint blueprint(std::move(config));  // blueprint of the model that the adapters were trained on
+  const Blueprint blueprint(std::move(config));  // blueprint of the model on which the adapters were trained
   require_mergeable(blueprint.model.manifest);
   const fs::path& model = blueprint.config.model.path;
   const ShardPlan shards = blueprint.shard_plan(1);
@@ -148,8 +149,8 @@ void export_weights_of(const FoundStep& found, const fs::path& output) {
   print_model_export(found, plan, output);
 }
 
-/// The saved steps of a run and whether they are whole: Error(kBadData) if there are none; the exit status of
-/// one that is not.
+/// Lists the checkpoints of a run and whether they are complete. Error(kBadData) if there are none; the exit
+/// status is that of one that is incomplete.
 int checkpoint_list_command(const CheckpointArguments& arguments) {
   std::vector<std::vector<std::string>> rows{{"step", "saved", "ranks", "bytes", "state"}};
   const StepTable table = step_table(steps_at(arguments.run));
@@ -158,7 +159,7 @@ int checkpoint_list_command(const CheckpointArguments& arguments) {
   return static_cast<int>(table.code);
 }
 
-/// Reads every byte of them: Error(kBadData), after all were read, if one is not what was saved.
+/// Verifies every byte of checkpoints. Error(kBadData), after all were read, if one is not what was saved.
 int checkpoint_verify_command(const CheckpointArguments& arguments) {
   Outcome first;
   std::vector<StepPlace> steps;
@@ -178,8 +179,8 @@ int checkpoint_verify_command(const CheckpointArguments& arguments) {
   return 0;
 }
 
-/// Writes a Hugging Face directory from the weights of a step, or one for PEFT from its adapters, in a few
-/// buffers of some MiB.
+/// Exports the weights of a checkpoint to a Hugging Face directory, or its adapters to one for PEFT, with a
+/// few buffers of some MiB.
 int checkpoint_export_command(const CheckpointArguments& arguments) {
   const FoundStep found = chosen_step(arguments);
   require_all_files(found.path, found.step);
@@ -196,7 +197,7 @@ int checkpoint_export_command(const CheckpointArguments& arguments) {
   return 0;
 }
 
-/// --step: a number, newest or best.
+/// Adds the option --step: a number, newest or best.
 void add_step(CLI::App& command, std::optional<std::int64_t>& step, const char* help) {
   command.add_option_function<std::string>(
       "--step",
@@ -216,7 +217,7 @@ void add_step(CLI::App& command, std::optional<std::int64_t>& step, const char* 
 
 }  // namespace
 
-/// "checkpoint ls RUN" and its like.
+/// Adds the commands "checkpoint ls RUN" and so on.
 void add_checkpoint(CommandLine& line) {
   CLI::App& group = *line.app.add_subcommand("checkpoint", "Saved steps of a run: list, verify, export");
   group.require_subcommand(1);

@@ -1,4 +1,4 @@
-// Parts of the program's commands, and options that several of them have.
+// Parts of the program's commands, and options that several commands share.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -19,26 +19,27 @@ namespace sluice {
 /// Words of a command line, without the program.
 using Words = std::vector<std::string>;
 
-/// The command line that is being read. `action` is what the chosen command will do; its result is the
-/// process's exit status, its output goes to stdout, and Error is thrown for what goes wrong; `run` alone
-/// reports failures by itself, since other ranks are involved.
+/// The command line that is being parsed. `action` is the work of the chosen command: its result is the
+/// process's exit status, its output goes to stdout, and it throws Error on failure; only `run` reports
+/// failures itself, since other ranks are involved.
 struct CommandLine {
   CLI::App& app;
   std::function<int()> action{};
-  Words words{};                          ///< all of them
-  Words rank_command{};                   ///< words that the ranks of `launch` run in place of a job file
-  std::function<JobConfig()> rank_job{};  ///< the job that these words mean
+  Words words{};  ///< all words of the command line, without the program
+  /// Words of a command that the ranks of `launch` run in place of a job file.
+  Words rank_command{};
+  std::function<JobConfig()> rank_job{};  ///< function that makes the job of these words
 };
 
-/// A command of the program, and what its options fill.
+/// A command of the program, with the arguments that its options fill.
 template <class Arguments>
 struct Command {
   CLI::App& app;
   Arguments& arguments;
 };
 
-/// A command in `app`, the command line's own or a group of commands, that calls run(arguments) if it is
-/// chosen. Both live as long as `app`, and `line` outlives the parsing.
+/// Adds a command to `app`, the command line's own or a group, which calls run(arguments) if it is chosen.
+/// Both live as long as `app`; `line` must outlive the parsing.
 template <class Arguments, class Run>
 Command<Arguments> add_command(CommandLine& line, CLI::App& app, const char* name, const char* help,
                                Run run) {
@@ -53,7 +54,7 @@ Command<Arguments> add_command(CommandLine& line, const char* name, const char* 
   return add_command<Arguments>(line, line.app, name, help, run);
 }
 
-/// An option with one word of a few.
+/// Adds an option that takes one of a few words.
 template <class Value>
 void add_choice(CLI::App& command, const std::string& option, Value& value,
                 const std::map<std::string, Value>& words, const std::string& help) {
@@ -65,16 +66,16 @@ void add_choice(CLI::App& command, const std::string& option, Value& value,
       ->check(CLI::IsMember(names));
 }
 
-/// The job file, which `file` describes, and --set.
+/// Adds the job file, which `file` describes, and --set.
 void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* file = "Job file (TOML)");
 
 CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const char* help);
 
-/// A size such as 128.5GB.
+/// Adds an option with a size such as 128.5GB.
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
               const std::string& help);
 
-/// An option with a text, each time that it is given.
+/// Adds an option with a text that may be given several times.
 CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,
                        const char* help);
 

@@ -1,5 +1,5 @@
-// The commands of the program, in the order in which --help lists them: each is a file NAME_command.cpp of
-// this folder with its options, what they fill and what it does, and a line here and in jobs/main.cpp.
+// The program's commands, in the order of --help. Each has a file NAME_command.cpp in this folder with its
+// options, its arguments and its function, and a line here and in jobs/main.cpp.
 #pragma once
 
 #include "job/commands/command_line.hpp"

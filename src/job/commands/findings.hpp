@@ -1,4 +1,4 @@
-// All that is wrong with something, instead of the first of it.
+// Findings: collects all faults instead of stopping at the first.
 #pragma once
 
 #include "comm/outcome.hpp"
@@ -12,13 +12,13 @@ namespace sluice {
 
 class Findings {
  public:
-  /// Runs a part of an examination; what it throws is a finding, unless an earlier part found the same.
+  /// Runs a part of an examination; an exception is a finding, unless an earlier part had the same one.
   void examine(const std::function<void()>& part);
 
   [[nodiscard]] bool empty() const { return found_.empty(); }
   /// Exit code of the first finding; kDone if there is none.
   [[nodiscard]] ExitCode code() const { return empty() ? ExitCode::kDone : found_.front().code; }
-  /// The findings in the order in which they came, numbered below `title` if there are several.
+  /// Text of the findings in the order in which they came, numbered below `title` if there are several.
   [[nodiscard]] std::string text(std::string_view title) const;
 
  private:

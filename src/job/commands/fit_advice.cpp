@@ -20,7 +20,8 @@ std::int64_t largest_peak(const std::vector<RankMemory>& ranks) {
   return std::ranges::max(ranks, {}, &RankMemory::peak).peak();
 }
 
-/// Fewer bytes a rank the more there are, so the first number that fits is found by halving.
+/// Advice to use more ranks. The peak falls with their number, so the least number that fits is found by
+/// bisection.
 std::optional<FitAdvice> more_ranks(const Blueprint& blueprint, int ranks, std::int64_t memory_bytes) {
   constexpr int kMaxRanks = 1024;
   const int group = std::max(1, static_cast<int>(blueprint.config.parallel.expert_parallel));
@@ -37,10 +38,10 @@ std::optional<FitAdvice> more_ranks(const Blueprint& blueprint, int ranks, std::
   return FitAdvice{fmt::format("{} ranks", enough * group), peak_of(enough)};
 }
 
-/// The peak of the rank that needs most, if the job does this.
+/// Function that returns the peak bytes of the rank that needs the most for a workload.
 using PeakOf = std::function<std::int64_t(const Workload&)>;
 
-/// Fewer activations kept for backward than now, and no fewer than it takes.
+/// Advice to keep fewer activations for backward, as few as necessary.
 std::optional<FitAdvice> more_recomputed(const PeakOf& peak_of, const Workload& work,
                                          std::int64_t memory_bytes) {
   constexpr std::array<std::pair<Recompute, std::string_view>, 2> kSettings{
@@ -54,7 +55,7 @@ std::optional<FitAdvice> more_recomputed(const PeakOf& peak_of, const Workload& 
   return std::nullopt;
 }
 
-/// The first mode of this kind of optimizer that fits, as what to add to the command line.
+/// Advice with the first mode of this kind of optimizer that fits, as words to add to the command line.
 std::optional<FitAdvice> smaller_state(const PeakOf& peak_of, const Workload& work, OptimizerKind kind,
                                        std::int64_t memory_bytes) {
   OptimizerMode written = work.optimizer;
@@ -74,14 +75,15 @@ std::optional<FitAdvice> smaller_state(const PeakOf& peak_of, const Workload& wo
   return std::nullopt;
 }
 
-/// A mode of the same kind, or else of Adafactor, which keeps least and has learning rates of its own.
+/// Advice with a mode of the same kind, or else of Adafactor, which keeps the least but has other learning
+/// rates.
 std::optional<FitAdvice> smaller_optimizer(const PeakOf& peak_of, const Workload& work,
                                            std::int64_t memory_bytes) {
   std::optional<FitAdvice> same = smaller_state(peak_of, work, work.optimizer.kind, memory_bytes);
   return same ? same : smaller_state(peak_of, work, OptimizerKind::kAdafactor, memory_bytes);
 }
 
-/// Released gradients, and the rest on a disk, if the mode as written would do with them.
+/// Advice to release gradients and to offload the rest to a disk, if that fits with the mode as written.
 std::optional<FitAdvice> use_of_a_disk(const PeakOf& peak_of, const Workload& work,
                                        std::int64_t memory_bytes) {
   if (work.offload_above) return std::nullopt;
@@ -93,7 +95,7 @@ std::optional<FitAdvice> use_of_a_disk(const PeakOf& peak_of, const Workload& wo
   return FitAdvice{"--set memory.offload=disk --set optimizer.gradients=release", peak};
 }
 
-/// Adds job kinds that fit these ranks where training does not.
+/// Adds advice with job kinds that fit if training does not.
 void add_other_kinds(const PeakOf& peak_of, const Workload& work, std::int64_t memory_bytes,
                      std::vector<FitAdvice>& advice) {
   constexpr std::array<std::pair<JobKind, std::string_view>, 3> kKinds{

@@ -1,4 +1,4 @@
-// Settings that would make a job fit that does not.
+// Advice on settings that make a job fit into memory.
 #pragma once
 
 #include "job/blueprint.hpp"
@@ -11,12 +11,12 @@
 namespace sluice {
 
 struct FitAdvice {
-  std::string change;           ///< "6 ranks", "job.kind = \"evaluate\""
+  std::string change;           ///< change of the settings: "6 ranks", "job.kind = \"evaluate\""
   std::int64_t peak_bytes = 0;  ///< peak bytes of the rank that needs most
 };
 
-/// Changes under which no rank of the job needs more than `memory_bytes`, the smallest change of each sort
-/// first. Empty if none is known. `staging_bytes` as plan_memory() takes it.
+/// Changes with which no rank of the job needs more than `memory_bytes`, for each sort the smallest one.
+/// Empty if none is known. `staging_bytes` as in plan_memory().
 [[nodiscard]] std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_t memory_bytes,
                                             std::span<const std::int64_t> staging_bytes);
 

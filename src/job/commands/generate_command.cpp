@@ -25,27 +25,29 @@ namespace sluice {
 namespace {
 
 struct GenerateArguments {
-  std::filesystem::path source;            ///< model directory, run, directory of saved steps, or a step
-  std::vector<std::string> texts;          ///< prompts
-  std::vector<std::string> prompt_tokens;  ///< more, each "5,17,42"
-  std::filesystem::path prompts;           ///< a file of them, as read_prompts()
+  /// Model directory, run, directory of checkpoints, or one checkpoint.
+  std::filesystem::path source;
+  std::vector<std::string> texts;          ///< prompts given as text
+  std::vector<std::string> prompt_tokens;  ///< prompts given as token ids, each "5,17,42"
+  std::filesystem::path prompts;           ///< file of prompts, as in read_prompts()
   std::vector<std::string> stops;          ///< texts that end an answer
-  bool chat = false;                       ///< prompts are what a user says
-  bool is_conversation = false;            ///< they are read from standard input, and answered one by one
-  std::string system;                      ///< system prompt of a conversation
+  bool chat = false;                       ///< whether prompts are a user's messages in a chat
+  /// Whether prompts are read from standard input and answered one by one.
+  bool is_conversation = false;
+  std::string system;  ///< system prompt of a conversation
   bool print_tokens = false;
   bool json = false;
-  std::vector<std::string> settings;   ///< "generate.top_k=5", of options
+  std::vector<std::string> settings;   ///< settings of the options as overrides: "generate.top_k=5"
   std::vector<std::string> overrides;  ///< values of --set
-  std::vector<std::string> words;      ///< this command line, without the program
+  std::vector<std::string> words;      ///< words of the command line, without the program
 };
 
 namespace fs = std::filesystem;
 
-/// A string as TOML spells it.
+/// A text as TOML spells it.
 std::string toml_string(const std::string& text) { return toml_text(Value(text)); }
 
-/// Error(kBadData) unless `source` is a model's directory or has saved steps.
+/// Error(kBadData) unless `source` is a model's directory or has checkpoints.
 void require_model(const fs::path& source) {
   if (!path_exists(source))
     fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
@@ -67,7 +69,7 @@ void require_model(const fs::path& source) {
        source.string());
 }
 
-/// Whether a launcher has started this process and others, of which each reads the prompts.
+/// Whether a launcher has started this process together with others, each of which reads the prompts.
 bool is_one_of_several() {
   constexpr std::array<const char*, 2> kSizes{"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"};
   return std::ranges::any_of(kSizes, [](const char* name) {
@@ -94,20 +96,20 @@ AnswerForm form_of(const GenerateArguments& arguments) {
   return arguments.print_tokens ? AnswerForm::kTokens : AnswerForm::kText;
 }
 
-/// The job that answers them, as it is asked for: its model may still be a run.
+/// The job that answers the prompts, as the command line asks for it; its model may still be a run.
 JobConfig job_of(const GenerateArguments& arguments) {
   std::vector<std::string> overrides{"job.kind=generate", "job.output=none", "generate.prompts=none",
                                      "model.path=" + toml_string(arguments.source.string())};
   overrides.insert(overrides.end(), arguments.settings.begin(), arguments.settings.end());
   overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
   JobConfig config = parse_job_config("", "sluice generate", overrides);
-  config.job.output.clear();  // there is none
+  config.job.output.clear();  // answers need no run directory
   if (!arguments.stops.empty()) config.generate.stop = arguments.stops;
   if (config.memory.offload_path.empty()) config.memory.offload_path = fs::temp_directory_path();
   return config;
 }
 
-/// The prompts with their tokens, by the tokenizer of the model.
+/// Reads the prompts and encodes them with the model's tokenizer.
 GenerateRequest request_of(const GenerateArguments& arguments, const JobConfig& config,
                            const fs::path& model) {
   GenerateRequest request;
@@ -132,7 +134,7 @@ GenerateRequest request_of(const GenerateArguments& arguments, const JobConfig& 
   return request;
 }
 
-/// Room for these prompts and their answers, and no more; or for a conversation.
+/// Limits lengths and batch to what these prompts and their answers need, or to a conversation.
 void make_room(GenerateSettings& settings, const GenerateRequest& request) {
   if (request.is_conversation) {
     settings.batch_sequences = 1;
@@ -172,7 +174,7 @@ int generate_command(const GenerateArguments& arguments) {
   return run_attempt(prepare(arguments), signals);
 }
 
-/// Help of an option that sets a key of a job file: the key's own, with its values and its default.
+/// Help of an option that sets a key of a job file: the key's help, with its values and its default.
 std::string help_of_key(const std::string& name) {
   const KeyInfo& key = *find_key(name);
   std::string help = fmt::format("{} ({}; default {})", key.help, key.expected, key.initial);
@@ -180,7 +182,7 @@ std::string help_of_key(const std::string& name) {
   return help;
 }
 
-/// How tokens are chosen, and with what numbers.
+/// Adds the options for the choice of tokens.
 void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
   add_texts(command, "--stop", arguments.stops, "Text that ends an answer; may be repeated");
   const auto setting = [&](const char* option, const std::string& key) {
@@ -205,14 +207,14 @@ void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
   add_texts(command, "--set", arguments.overrides, "table.key=value of a job file; may be repeated");
 }
 
-/// The job as its ranks' hosts need it.
+/// The job with the paths that the ranks' hosts need.
 JobConfig rank_job_of(const GenerateArguments& arguments) {
   JobConfig config = job_of(arguments);
   config.generate.prompts = arguments.prompts;
   return config;
 }
 
-/// One that answers prompts.
+/// Adds a command that answers prompts.
 Command<GenerateArguments> add_answering(CommandLine& line, const char* name, const char* help) {
   const auto answering = add_command<GenerateArguments>(line, name, help, generate_command);
   answering.arguments.words = line.rank_command.empty() ? line.words : line.rank_command;

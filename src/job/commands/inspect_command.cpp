@@ -19,19 +19,19 @@ namespace fs = std::filesystem;
 namespace {
 
 struct InspectArguments {
-  std::filesystem::path model;  ///< a directory, or its config.json
+  std::filesystem::path model;  ///< model directory, or its config.json
   bool json = false;
 };
 
 using nlohmann::json;
 
-/// Tensors of one kind together.
+/// Number and bytes of tensors of one kind.
 struct Share {
   std::int64_t tensors = 0;
   std::int64_t parameters = 0;
 };
 
-/// All that is told.
+/// All results of an inspection.
 struct Inspection {
   ModelDescription model;
   std::map<std::string_view, Share> roles;
@@ -92,7 +92,7 @@ json as_json(const Inspection& i) {
   return out;
 }
 
-/// How many layers have each of the blocks that mix tokens, or each of the MLPs.
+/// Text that counts the layers with each kind of token mixer, or with each kind of MLP.
 std::string layer_counts(const ModelConfig& config, bool mixing_tokens) {
   std::vector<std::string> counts;
   for (const LayerBlock& block : layer_blocks())
@@ -134,7 +134,7 @@ void print_files(const Inspection& i) {
     console::line("           {}: {} tensors, {} elements", form, share.tensors, share.parameters);
 }
 
-/// A config.json stands for its directory.
+/// Directory of a model; a config.json stands for its directory.
 fs::path directory_of(const fs::path& model) {
   if (!fs::is_regular_file(model)) return model;
   if (model.filename() != "config.json")

@@ -1,4 +1,4 @@
-// Arguments of commands that are given a job file.
+// Arguments of commands that take a job file.
 #pragma once
 
 #include <filesystem>

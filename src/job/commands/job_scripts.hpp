@@ -1,13 +1,13 @@
-// The scripts of slurm/, word for word.
+// Texts of the scripts in slurm/.
 #pragma once
 
 #include <string_view>
 
 namespace sluice {
 
-/// slurm/train.sbatch, which starts ranks with srun.
+/// Text of slurm/train.sbatch, which starts ranks with srun.
 [[nodiscard]] std::string_view srun_script();
-/// slurm/train-mpirun.sbatch
+/// Text of slurm/train-mpirun.sbatch, which starts ranks with mpirun.
 [[nodiscard]] std::string_view mpirun_script();
 
 }  // namespace sluice

@@ -32,11 +32,11 @@ namespace {
 
 struct LaunchArguments {
   JobArguments job;
-  int ranks = 0;        ///< 0: as many as the hosts have slots
-  std::string hosts;    ///< "h1,h2:2"; "" for this machine, or for what the launcher's options name
+  int ranks = 0;        ///< number of ranks; 0: as many as the hosts have slots
+  std::string hosts;    ///< hosts with slots, "h1,h2:2"; "": this machine, or hosts in the launcher's options
   int restarts = 0;     ///< most restarts in a row without a new saved step
-  int least_ranks = 0;  ///< 0: a host that does not answer is not left out
-  std::vector<std::string> launcher_options;  ///< options of mpirun
+  int least_ranks = 0;  ///< least number of ranks to start with; 0: no host may be left out
+  std::vector<std::string> launcher_options;  ///< options for mpirun
   /// Command that ranks run in place of the job: {"generate", "models/m", ...}.
   std::vector<std::string> command{};
   const CommandLine* line = nullptr;  ///< the command line, which knows the job of such a command
@@ -44,9 +44,8 @@ struct LaunchArguments {
 
 namespace fs = std::filesystem;
 
-/// Words that start a rank with those signals ignored that this process was started with so: launchers give
-/// their ranks the default of each. But for SIGUSR1, which asks the ranks to save whatever this process was
-/// told.
+/// Words that start a rank and make it ignore the signals that this process was started to ignore, since
+/// launchers reset them to their defaults. SIGUSR1 is never ignored: it asks ranks to save.
 std::vector<std::string> words_that_ignore(const std::vector<int>& signals) {
   std::string names;
   for (const int number : signals)
@@ -55,7 +54,7 @@ std::vector<std::string> words_that_ignore(const std::vector<int>& signals) {
   return {"sh", "-c", fmt::format(R"(trap ''{} && exec "$0" "$@")", names)};
 }
 
-/// THIS_PROGRAM run --set... -- JOB
+/// Words that start a rank: THIS_PROGRAM run --set... -- JOB.
 std::vector<std::string> rank_words(const LaunchArguments& arguments) {
   std::vector<std::string> words = words_that_ignore(ignored_requests());
   words.push_back(fs::read_symlink("/proc/self/exe").string());
@@ -65,7 +64,7 @@ std::vector<std::string> rank_words(const LaunchArguments& arguments) {
   return words;
 }
 
-/// Sets the number of ranks to that of slots, where none is given.
+/// Sets the number of ranks to the number of slots, if none is given.
 void set_ranks(LaunchArguments& arguments, const std::vector<LaunchHost>& hosts) {
   const int slots = total_slots(hosts);
   if (arguments.ranks == 0) arguments.ranks = slots;
@@ -77,8 +76,8 @@ void set_ranks(LaunchArguments& arguments, const std::vector<LaunchHost>& hosts)
          arguments.ranks, slots);
 }
 
-/// Refused here once, and not by each rank, or by mpirun, which would take what follows for a program to
-/// start.
+/// Refuses a missing job file once, here. Otherwise each rank would refuse it, or mpirun would take the next
+/// word for a program.
 void require_job_file(const fs::path& file) {
   if (!path_exists(file))
     fail(ExitCode::kBadConfig,
@@ -87,7 +86,7 @@ void require_job_file(const fs::path& file) {
          file.string());
 }
 
-/// Runs the ranks on this machine, and passes signals on until the launcher has ended.
+/// Runs the ranks on this machine under the launcher, and passes signals on until it has ended.
 int run_by_launcher(const std::vector<std::string>& words) {
   sigset_t signals = request_signals();
   sigaddset(&signals, SIGCHLD);
@@ -104,14 +103,14 @@ int run_by_launcher(const std::vector<std::string>& words) {
   }
 }
 
-/// The longest time after which a rank of the job finds that another one is lost.
+/// Longest time in seconds after which a rank of the job notices that another one is lost.
 double longest_section(const DeadlineSettings& deadline) {
   return std::max({deadline.setup_seconds, deadline.load_seconds,
                    StepLimit::kFirstTimes * deadline.step_seconds, deadline.evaluate_seconds,
                    deadline.save_seconds, deadline.finish_seconds});
 }
 
-/// Whether the user says which network ranks use.
+/// Whether the user's options say which network ranks use.
 bool names_network(const std::vector<std::string>& options) {
   for (const std::string setting : {"btl_tcp_if_include", "btl_tcp_if_exclude"})
     if (std::ranges::find(options, setting) != options.end() ||
@@ -120,14 +119,13 @@ bool names_network(const std::vector<std::string>& options) {
   return false;
 }
 
-/// Id of the run: that of the run directory, or else of the job file; each launch of answers is a run of its
-/// own.
+/// Id of the run, from its run directory or else the job file; each launch of answers is a run of its own.
 std::string run_id(const LaunchArguments& arguments, const fs::path& run) {
   const fs::path owner = run.empty() ? fs::absolute(arguments.job.file) : run;
   return digest_of(arguments.command.empty() ? owner.lexically_normal().string() : new_launch_id("")).hex();
 }
 
-/// A restart goes on from what the attempt before it has saved.
+/// Checks that a restart can go on from what the attempt before it has saved.
 void require_going_on(const JobConfig& config) {
   if (config.job.kind == JobKind::kTrain &&
       (config.job.overwrite || config.checkpoint.resume != CheckpointSettings::kResumeNewest))
@@ -136,7 +134,7 @@ void require_going_on(const JobConfig& config) {
          "job.overwrite = false and checkpoint.resume = \"newest\"");
 }
 
-/// Reads what is known of a job before it starts.
+/// Reads what must be known of a job before it starts.
 void read_job(const LaunchArguments& arguments, HostsLaunch& launch) {
   const bool is_file = arguments.command.empty();
   const JobConfig config =
@@ -162,8 +160,7 @@ int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchH
   return run_with_restarts(launch, arguments.restarts);
 }
 
-/// Hosts named by --hosts or by the launcher's options; not by both, of which mpirun would mix its own
-/// choice.
+/// Hosts given by --hosts or by the launcher's options; not by both, because mpirun would combine them.
 std::vector<LaunchHost> named_hosts(LaunchArguments& arguments) {
   std::vector<LaunchHost> of_options = take_hosts(arguments.launcher_options);
   if (arguments.hosts.empty()) return of_options;
@@ -184,9 +181,9 @@ void require_restarts_on_hosts(const LaunchArguments& arguments, const std::vect
          arguments.least_ranks, arguments.ranks);
 }
 
-/// Runs a job under mpirun (or the launcher that the variable MPIRUN names) and returns the job's exit
-/// status. The first signal that asks for it (job/signal_watch.hpp) lets the job finish its step and save;
-/// the second is passed on as it is.
+/// Runs a job under mpirun (or the launcher in the variable MPIRUN) and returns the job's exit status. The
+/// first signal that asks for it (job/signal_watch.hpp) lets the job finish its step and save; the second one
+/// is passed on unchanged.
 int launch_command(LaunchArguments arguments) {
   const std::vector<LaunchHost> hosts = named_hosts(arguments);
   set_ranks(arguments, hosts);
@@ -197,12 +194,12 @@ int launch_command(LaunchArguments arguments) {
   std::vector<std::string> words = mpirun_words(arguments.ranks, hosts, arguments.launcher_options);
   const std::vector<std::string> command = rank_words(arguments);
   words.insert(words.end(), command.begin(), command.end());
-  // The launcher takes this process's place, so that what is typed goes to rank 0.
+  // The launcher replaces this process, so that the terminal's input goes to rank 0.
   if (is_chat) become_launcher(words);
   return run_by_launcher(words);
 }
 
-/// What commands on hosts are started with: they are told the rest on stdin.
+/// Arguments of commands that run on hosts: none, because they get everything on stdin.
 struct HostArguments {};
 
 }  // namespace
@@ -215,7 +212,7 @@ void add_host_commands(CommandLine& line) {
       add_command<HostArguments>(line, "receive-files", "What launch --hosts hands a job's files over to",
                                  [](const HostArguments&) { return receive_files(); });
   for (CLI::App* const command : {&monitor.app, &receive.app})
-    command->group("");  // nobody starts them by hand, so no help lists them
+    command->group("");  // hidden from --help, because users do not start them
 }
 
 void add_launch(CommandLine& line) {

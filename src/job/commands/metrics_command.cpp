@@ -20,18 +20,18 @@ namespace {
 
 struct MergeArguments {
   std::filesystem::path run;     ///< a run's directory, or the first of its metrics files
-  std::filesystem::path output;  ///< a new file
+  std::filesystem::path output;  ///< metrics file to create
 };
 
 namespace fs = std::filesystem;
 
-/// The first metrics file of a run, or that file itself.
+/// The first metrics file of a run; or `run` itself if it is a file.
 fs::path metrics_file_of(const fs::path& run) {
   std::error_code error;
   return fs::is_directory(run, error) ? find_run_files(run).metrics_file() : run;
 }
 
-/// Joins the metrics files of a run that was resumed.
+/// Merges the metrics files of a run that was resumed.
 int metrics_merge_command(const MergeArguments& arguments) {
   const fs::path file = metrics_file_of(arguments.run);
   const std::vector<fs::path> segments = existing_segments(file);
@@ -48,10 +48,11 @@ int metrics_merge_command(const MergeArguments& arguments) {
 
 struct MetricsExportArguments {
   std::filesystem::path run;
-  bool csv = false, jsonl = false, tensorboard = false;  ///< one of them
-  std::filesystem::path output;  ///< "": in the run: metrics.csv, metrics.jsonl, tensorboard/
-  bool follow = false;           ///< export new rows until the run ends; needs tensorboard
-  double seconds = 10;           ///< seconds between two looks at the run, with --follow
+  bool csv = false, jsonl = false, tensorboard = false;  ///< format of the export: exactly one is set
+  /// File or directory to write; "": metrics.csv, metrics.jsonl or tensorboard/ in the run.
+  std::filesystem::path output;
+  bool follow = false;  ///< whether new rows are exported until the run ends; needs tensorboard
+  double seconds = 10;  ///< seconds between two looks at the run, with --follow
 };
 
 fs::path output_of(const MetricsExportArguments& arguments) {
@@ -59,21 +60,21 @@ fs::path output_of(const MetricsExportArguments& arguments) {
   return arguments.run / (arguments.csv ? "metrics.csv" : arguments.jsonl ? "metrics.jsonl" : "tensorboard");
 }
 
-/// Whether no more rows will come: the job has told of its end, or nothing holds its run any more.
+/// Whether no more rows will come: the job has recorded its end, or no process holds the run.
 bool is_over(const RunFiles& files) {
   const nlohmann::json status = read_status(files.directory);
   return has_ended(status) || !is_running(files.directory, status);
 }
 
-/// Adds rows that are new. A file that is being written may not be readable at the moment: of a run that goes
-/// on the next look finds them.
+/// Exports new rows. A file that is being written may be unreadable for a moment; the next look finds them if
+/// the run goes on.
 void add_new_rows(GrowingEvents& events, const RunFiles& files, bool is_last) try {
   events.add_new(JoinedMetrics(files.segments()));
 } catch (const Error& error) {
   if (is_last || error.code() != ExitCode::kBadData) throw;
 }
 
-/// Adds rows to an event file as the run writes them, until it has ended.
+/// Exports rows to an event file as the run writes them, until it has ended.
 int follow_metrics(const MetricsExportArguments& arguments) {
   GrowingEvents events(output_of(arguments));
   console::line("metrics   followed until the run ends: {}", events.file().string());
@@ -86,7 +87,7 @@ int follow_metrics(const MetricsExportArguments& arguments) {
   }
 }
 
-/// Writes the metrics of a training in another format: Error(kBadData) if it has none.
+/// Exports the metrics of a training to another format. Error(kBadData) if it has none.
 int metrics_export_command(const MetricsExportArguments& arguments) {
   if (arguments.follow) return follow_metrics(arguments);
   const JoinedMetrics metrics = find_run_files(arguments.run).metrics();
@@ -131,7 +132,7 @@ void add_metrics_export(CommandLine& line, CLI::App& group) {
 
 }  // namespace
 
-/// "metrics merge RUN" and its like.
+/// Adds the commands "metrics merge RUN" and so on.
 void add_metrics(CommandLine& line) {
   CLI::App& group = *line.app.add_subcommand("metrics", "Metrics files of a run");
   group.require_subcommand(1);

@@ -26,10 +26,10 @@ namespace sluice {
 namespace {
 
 struct PlanArguments {
-  JobArguments job;  ///< its file may be a model directory or a config.json: a training job with all defaults
+  JobArguments job;  ///< job file; or a model directory or config.json, for a training job with all defaults
   int ranks = 1;
-  std::optional<std::int64_t> memory_bytes;  ///< memory of one rank
-  std::optional<std::int64_t> disk_rate;     ///< bytes that a rank's disk reads or writes in a second
+  std::optional<std::int64_t> memory_bytes;  ///< memory of one rank in bytes
+  std::optional<std::int64_t> disk_rate;     ///< bytes that a rank's disk reads or writes per second
   bool json = false;
 };
 
@@ -37,13 +37,13 @@ bool fit(const std::vector<RankMemory>& ranks, std::int64_t memory_bytes) {
   return std::ranges::all_of(ranks, [&](const RankMemory& rank) { return rank.peak() <= memory_bytes; });
 }
 
-/// The loader's ring on each rank, and why it is only known at most, or "".
+/// Bytes of the loader's ring on each rank, and the reason why they are only an upper bound, or "".
 struct Staging {
   std::vector<std::int64_t> bytes;
   std::string not_exact;
 };
 
-/// Staging bytes of the plan that a run would load by, if there are files to make it from.
+/// Staging bytes of the load plan that a run would make, if there are files to plan with.
 Staging plan_staging(const Blueprint& blueprint, const ShardPlan& shards) {
   const std::vector<int> nodes = separate_nodes(shards.world());
   Staging staging{largest_staging(blueprint, shards, nodes), ""};
@@ -68,7 +68,7 @@ nlohmann::json disk_json(const OffloadPlan& offload, std::optional<std::int64_t>
   return out;
 }
 
-/// Prints what lies on a disk, and the bytes that a step moves.
+/// Prints the bytes that lie on a disk, and those that a step reads and writes.
 void print_disk(const std::vector<RankMemory>& ranks, std::optional<std::int64_t> disk_rate) {
   std::vector<std::vector<std::string>> rows{
       {"on disk", "weights", "optimizer", "read a step", "written a step"}};
@@ -120,7 +120,7 @@ nlohmann::json as_json(const std::vector<RankMemory>& ranks, int world, std::opt
   return out;
 }
 
-/// A row for each rank, a column for each of the named numbers that `list` makes of it.
+/// Table with a row per rank, and a column for each named number that `list` returns.
 template <class List>
 std::string as_table(const std::vector<RankMemory>& ranks, std::string_view title, List list) {
   std::vector<std::vector<std::string>> rows{{std::string(title)}};
@@ -140,7 +140,7 @@ void print_verdict(const std::vector<RankMemory>& ranks, std::int64_t memory_byt
   }
 }
 
-/// Prints what takes most where the job does not fit, and what would help.
+/// Prints what takes the most memory if the job does not fit, and what would help.
 void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdvice>& advice) {
   const RankMemory& most = *std::ranges::max_element(ranks, {}, &RankMemory::peak);
   if (most.optimizer > 0)
@@ -154,7 +154,7 @@ void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdv
 }
 
 /// The job of a file. A directory, or a file named config.json, stands for a job that trains that model with
-/// all defaults, or what the overrides say.
+/// all defaults and the overrides.
 JobConfig planned_job(const JobArguments& arguments) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -164,19 +164,19 @@ JobConfig planned_job(const JobArguments& arguments) {
   const fs::path model = is_config ? arguments.file.parent_path() : arguments.file;
   JobConfig config;
   config.model.path = model.empty() ? "." : model;
-  config.job.output = config.model.path / "run";  // no plan looks at these two
+  config.job.output = config.model.path / "run";  // two paths that a plan does not use
   config.data.tokens = config.model.path / "tokens.h5";
   return parse_job_config(to_toml(config), arguments.file.string(), arguments.overrides);
 }
 
-/// The job as it would run, as far as that can be told: with the mode that its ranks would choose.
+/// The job as it would run, with the optimizer mode that its ranks would choose, as far as that can be told.
 JobConfig fitted_job(const PlanArguments& arguments, JobConfig config) {
   const std::optional<std::int64_t> limit = told_growth_limit(config, arguments.memory_bytes);
   if (!chooses_mode(config) || !limit) return config;
   return fit_optimizer(config, arguments.ranks, *limit).config;
 }
 
-/// Prints the optimizer's mode, and whether it was chosen, by the `limit` of a rank's memory.
+/// Prints the optimizer's mode, and if it was chosen, the memory `limit` of a rank by which it was.
 void print_mode(const JobConfig& config, std::optional<std::int64_t> limit) {
   if (config.job.kind != JobKind::kTrain) return;
   std::string choice;
@@ -186,7 +186,7 @@ void print_mode(const JobConfig& config, std::optional<std::int64_t> limit) {
   console::line("  Optimizer: {}{}.", mode_text(config.optimizer.mode()), choice);
 }
 
-/// Bytes per rank for each purpose, and whether they fit.
+/// Prints bytes per rank for each purpose, and whether they fit.
 int plan_command(const PlanArguments& arguments) {
   const Blueprint blueprint = blueprint_with_stored(fitted_job(arguments, planned_job(arguments.job)));
   const std::optional<std::int64_t> limit = told_growth_limit(blueprint.config, arguments.memory_bytes);

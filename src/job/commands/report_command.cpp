@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct ReportArguments {
-  std::vector<fs::path> runs;  ///< directories
-  fs::path output;             ///< "": report.html in the first of them
+  std::vector<fs::path> runs;  ///< run directories
+  fs::path output;             ///< page to write; "": report.html in the first run
 };
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
@@ -35,7 +35,7 @@ std::string name_of(const fs::path& directory) {
   return printable((whole.has_filename() ? whole : whole.parent_path()).filename().string());
 }
 
-/// Text of a value; "" for none.
+/// Text of a value in a JSON object; "" if there is none.
 std::string text_of(const json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? "" : json_text(*found);
@@ -108,7 +108,7 @@ void add_results_without_steps(const RunFiles& files, ReportRun& run) {
     add_other_results(files, run);
 }
 
-/// Whether the directory is a job's; false where status.json is broken, of which there will be a note.
+/// Whether the directory is certainly a run's; false if status.json is broken, which a note will tell.
 bool is_run_surely(const RunFiles& files) {
   try {
     return files.is_run();
@@ -117,12 +117,13 @@ bool is_run_surely(const RunFiles& files) {
   }
 }
 
-/// A job's own metrics may have no step yet, or never one; what is no job's directory must have some.
+/// Metrics of a run. A job's own metrics may have no step yet; a directory that is not a job's must have
+/// some.
 JoinedMetrics metrics_of(const RunFiles& files) {
   return is_run_surely(files) ? JoinedMetrics(files.segments()) : files.metrics();
 }
 
-/// A line of the file of answers of a generation, or that a training has added to; nothing of another form.
+/// Sample in a line of a file of answers, of a generation or of a training; nothing for any other line.
 std::optional<ReportSample> sample_of(const std::string& line) {
   const json sample = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!sample.is_object()) return std::nullopt;
@@ -144,7 +145,7 @@ std::vector<ReportSample> read_samples(const fs::path& file) {
   return samples;
 }
 
-/// Does one part; what it throws becomes a note.
+/// Reads one part; an exception becomes a note.
 template <class Part>
 void noting(std::vector<std::string>& notes, Part part) {
   try {
@@ -154,8 +155,8 @@ void noting(std::vector<std::string>& notes, Part part) {
   }
 }
 
-/// Reads all that is small of a run; the metrics stay open. What is missing or broken beside them becomes a
-/// note. Error(kBadData) for what the metrics lack.
+/// Reads all small files of a run; the metrics stay open. Missing or broken files become a note.
+/// Error(kBadData) for faults of the metrics.
 ReportRun read_report_run(const fs::path& directory) {
   const RunFiles files = find_run_files(directory);
   ReportRun run{name_of(directory), metrics_of(files)};
@@ -179,7 +180,7 @@ ReportRun read_report_run(const fs::path& directory) {
   return run;
 }
 
-/// Writes one HTML page of runs of trainings, which may still go on: Error(kBadData) if one has no metrics.
+/// Writes one HTML page about trainings, which may still be running. Error(kBadData) if one has no metrics.
 int report_command(const ReportArguments& arguments) {
   std::vector<ReportRun> runs;
   for (const fs::path& directory : arguments.runs) runs.push_back(read_report_run(directory));

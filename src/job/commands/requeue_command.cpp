@@ -25,10 +25,10 @@ constexpr double kSlurmSeconds = 60;
 
 struct RequeueArguments {
   JobArguments job;
-  int limit = 3;  ///< restarts in a row that have saved no later step
+  int limit = 3;  ///< most restarts in a row that have saved no later step
 };
 
-/// Record of earlier restarts of one Slurm job; requeues.json in the run directory.
+/// Record of the restarts of a Slurm job, requeues.json in the run directory.
 struct Restarts {
   std::string job;
   std::int64_t count = 0;
@@ -36,11 +36,11 @@ struct Restarts {
   std::int64_t saved_step = 0;
 };
 
-/// Reads the count of restarts. For a task of an array earlier versions wrote the number alone.
+/// Reads the record of restarts. For a task of an array, earlier versions wrote the task's number alone.
 Restarts read_restarts(const fs::path& file, const SlurmJobName& job) {
   constexpr std::int64_t kMostBytes = 64 * kKiB;
   Restarts restarts{job.name, 0, 0, -1};
-  // Without the file the job has not been requeued before; one that cannot be read is another program's.
+  // Without the file the job has not been requeued; one that cannot be read is another program's.
   static_cast<void>(outcome_of([&] {
     const auto record = nlohmann::json::parse(read_text_file(file, kMostBytes));
     const auto& recorded = record.at("slurm_job");
@@ -58,7 +58,7 @@ void write_restarts(const fs::path& file, const Restarts& restarts) {
   write_text_file(file, record.dump(2) + "\n");
 }
 
-/// "RUNNING" of "... JobState=RUNNING Reason=None ..."
+/// Value of a field in scontrol's output: "RUNNING" for JobState in "... JobState=RUNNING Reason=None ...".
 std::string field_of(const std::string& text, const std::string& name) {
   const std::string begin = " " + name + "=";
   const std::size_t found = text.find(begin);
@@ -67,12 +67,12 @@ std::string field_of(const std::string& text, const std::string& name) {
   return text.substr(first, text.find_first_of(" \n", first) - first);
 }
 
-/// Why Slurm shall not be asked to requeue the job, or "". A job that Slurm preempts without grace is back in
-/// its queue already, and one that was cancelled is not to come back; both are being completed. So is one
-/// that has run into its limit, which is to.
+/// Reason why Slurm must not be asked to requeue the job, or "". A job that Slurm preempts without grace is
+/// back in its queue already, and a cancelled job must not come back; both are completing. A job that ran
+/// into its time limit is completing too, and must be requeued.
 std::string reason_to_leave(const std::string& job) {
   const auto answer = run_program({"scontrol", "show", "job", job, "--oneliner"}, kSlurmSeconds);
-  if (!answer || answer->status != 0) return "";  // asking to requeue will tell
+  if (!answer || answer->status != 0) return "";  // the request to requeue will tell what is wrong
   const std::string state = field_of(answer->output, "JobState");
   if (state == "RUNNING" || field_of(answer->output, "Reason") == "TimeLimit") return "";
   return fmt::format(
@@ -80,8 +80,8 @@ std::string reason_to_leave(const std::string& job) {
       state);
 }
 
-/// The nodes that the job still has, as Slurm writes them, where each keeps its own part of the saved step; ""
-/// where a disk that all see has it.
+/// The job's nodes, as Slurm writes them, if each keeps its own part of the checkpoint; "" if the checkpoint
+/// is on a shared disk.
 std::string nodes_with_step(const std::string& job, const fs::path& step) {
   if (read_manifest(step).hosts.empty()) return "";
   const auto answer = run_program({"squeue", "--noheader", "--format=%N", "--jobs=" + job}, kSlurmSeconds);
@@ -89,7 +89,7 @@ std::string nodes_with_step(const std::string& job, const fs::path& step) {
   return answer->output.substr(0, answer->output.find_first_of(" \n"));
 }
 
-/// Slurm takes nodes for a job that waits alone, and ends all of this one as soon as that does.
+/// Asks Slurm for these nodes when the job is requeued.
 void ask_for_nodes(const std::string& job, const std::string& nodes) {
   const auto answer =
       run_program({"scontrol", "update", "JobId=" + job, "ReqNodeList=" + nodes}, kSlurmSeconds);
@@ -98,9 +98,9 @@ void ask_for_nodes(const std::string& job, const std::string& nodes) {
                  answer ? answer->output : "scontrol did not answer");
 }
 
-/// Puts a Slurm job back into the queue after it has ended with kResumable, unless Slurm does that itself,
-/// somebody has cancelled it, or restarting is futile. For scripts that Slurm runs. The exit status is kDone
-/// but in the last case.
+/// Requeues a Slurm job after it has ended with kResumable, unless Slurm does that itself, somebody has
+/// cancelled it, or restarts are futile. For scripts that Slurm runs. The exit status is kDone except in the
+/// last case.
 int requeue_command(const RequeueArguments& arguments) {
   const std::optional<SlurmJobName> name = slurm_job_name();
   if (!name)
@@ -128,7 +128,7 @@ int requeue_command(const RequeueArguments& arguments) {
   write_restarts(file, restarts);
   note_submission(config.job.output, job);
   const std::string nodes = steps.empty() ? "" : nodes_with_step(job, steps.back().path);
-  // Slurm ends this process, too, as soon as it is asked, by TERM first.
+  // Slurm ends this process too as soon as it is asked, first by SIGTERM.
   ::signal(SIGTERM, SIG_IGN);
   console::line("job {} is requeued, the {}. time; step {} is saved{}", job, restarts.count, saved,
                 nodes.empty() ? ""

@@ -1,4 +1,4 @@
-// Files of a run, by its copy of the job.
+// Files of a run, found by its copy of the job.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -16,47 +16,47 @@ namespace sluice {
 
 struct RunFiles {
   std::filesystem::path directory;
-  /// job.toml. Nothing where there is none, or none that this version reads: then files are taken to have
-  /// their usual names.
+  /// Job in the run's job.toml; nothing if there is none that this version reads: then files are assumed to
+  /// have their usual names.
   std::optional<JobConfig> config{};
-  std::string job_refusal{};  ///< reason why the job is not read, or ""
+  std::string job_refusal{};  ///< reason why job.toml was not read, or ""
 
-  /// Whether a job has left its own files here: job.toml, or a status of its state.
+  /// Whether a job has left its own files in the directory: job.toml, or a status with its state.
   [[nodiscard]] bool is_run() const;
-  /// job.kind: "train", "evaluate". That of job.toml, or else of status.json, or else "train".
+  /// Kind of the job: job.kind in job.toml, or else in status.json, or else "train".
   [[nodiscard]] std::string kind() const;
   [[nodiscard]] std::filesystem::path answers() const;
   [[nodiscard]] std::filesystem::path checkpoints() const;
-  /// The first file of metrics.
+  /// Path of the run's first metrics file.
   [[nodiscard]] std::filesystem::path metrics_file() const;
-  /// Metrics segments that exist, in the order in which they were written.
+  /// Metrics files that exist, in the order in which they were written.
   [[nodiscard]] std::vector<std::filesystem::path> segments() const;
-  /// Metrics with at least one row. Error(kBadData) without.
+  /// Metrics of all files. Error(kBadData) if they have no rows.
   [[nodiscard]] JoinedMetrics metrics() const;
 };
 
-/// The object in status.json of a run's directory, empty where there is no such file. Error(kBadData) if it
-/// is no JSON object.
+/// JSON object in status.json of a run's directory; empty if there is no such file. Error(kBadData) if it is
+/// not a JSON object.
 [[nodiscard]] nlohmann::json read_status(const std::filesystem::path& directory);
 
-/// read_status(), or {} where that cannot be read: it may be another program's.
+/// Status of a run's directory; {} if it cannot be read, because it may be another program's.
 [[nodiscard]] nlohmann::json status_if_readable(const std::filesystem::path& directory);
 
-/// A number or text of a status; nothing or "" where there is none under this key.
+/// Number, or text, of a status under a key; nothing, or "", if there is none.
 [[nodiscard]] std::optional<double> number_in(const nlohmann::json& status, std::string_view key);
 [[nodiscard]] std::string text_in(const nlohmann::json& status, std::string_view key);
 
-/// Whether a job with this status has told of its end.
+/// Whether a status records the end of its job.
 [[nodiscard]] bool has_ended(const nlohmann::json& status);
 
-/// How far a job is by its status, "step 3/8" or "sequence 12/400"; "-" for one that counts nothing, or
-/// nothing yet.
+/// Progress of a job by its status, "step 3/8" or "sequence 12/400"; "-" if it counts nothing, or nothing
+/// yet.
 [[nodiscard]] std::string progress_text(const nlohmann::json& status);
 
-/// A text without its quotes, any other value as JSON.
+/// Text of a JSON value: without quotes for a string, as JSON for any other value.
 [[nodiscard]] std::string json_text(const nlohmann::json& value);
 
-/// Error(kBadData) if there is no such directory.
+/// Files of a run's directory. Error(kBadData) if there is no such directory.
 [[nodiscard]] RunFiles find_run_files(const std::filesystem::path& directory);
 
 }  // namespace sluice

@@ -26,8 +26,8 @@ struct StatusArguments {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Adds Slurm's state of a job that was submitted after the status was written; an ending stays where Slurm
-/// has no such job any more.
+/// Adds Slurm's state of a job that was submitted after the status was written; a recorded end stays if Slurm
+/// does not know the job any more.
 void add_submission(const fs::path& run, Json& status) {
   const std::optional<Submission> submission = read_submission(run);
   if (!submission) return;
@@ -39,14 +39,14 @@ void add_submission(const fs::path& run, Json& status) {
   for (const char* ending : {"exit_code", "message"}) status.erase(ending);
 }
 
-/// Nothing of a directory or file that is none of a run.
+/// Status of a run; nothing for a directory or file that is not a run's.
 std::optional<Json> find_status(const fs::path& run) {
   Json status = read_status(run);
   add_submission(run, status);
   if (status.empty()) return std::nullopt;
   if (text_in(status, "state").empty())
     fail(ExitCode::kBadData, "{}: found no status of a run", (run / "status.json").string());
-  // A killed run could not write down its end.
+  // Marks a run that was killed before it could record its end.
   if (!status.contains("exit_code") && !status.contains("slurm_job") && !is_running(run, status))
     status["state"] = "killed";
   status["run"] = run.string();
@@ -58,7 +58,7 @@ std::optional<Json> find_status(const fs::path& run) {
        printable(run));
 }
 
-/// A cell with a text of the status, "-" where it has none.
+/// Table cell with a text of the status, "-" if it has none.
 std::string text_cell(const Json& status, const char* key) {
   const std::string text = text_in(status, key);
   return text.empty() ? "-" : printable(text);
@@ -87,7 +87,8 @@ std::vector<std::string> row_of(const Json& status) {
           number_cell(status, "exit_code", "{:.0f}")};
 }
 
-/// How far runs are, running and ended ones. Error(kBadData) for a directory that is none of a run.
+/// Prints the progress of runs, whether running or ended. Error(kBadData) for a directory that is not a
+/// run's.
 int status_command(const StatusArguments& arguments) {
   Json all = Json::array();
   std::vector<std::string> others;
@@ -96,7 +97,8 @@ int status_command(const StatusArguments& arguments) {
       all.push_back(std::move(*status));
       continue;
     }
-    // Beside runs lie logs and scripts of Slurm jobs; what is not there at all is a mistake.
+    // Logs and scripts of Slurm jobs may lie beside runs and are passed over; a path that does not exist is a
+    // mistake.
     if (!path_exists(run)) refuse_no_run(run.string());
     others.push_back(printable(run.string()));
   }

@@ -30,11 +30,12 @@ namespace {
 
 struct SubmitArguments {
   JobArguments job;
-  bool with_mpirun = false;                 ///< instead of srun
-  bool dry_run = false;                     ///< print the script and the command, and change nothing
-  bool checks = true;                       ///< first looks for what the job would fail for, as check_command
-  bool test_only = false;                   ///< let Slurm say whether and when it would start the job
-  std::vector<std::string> sbatch_options;  ///< they replace those of the script
+  bool with_mpirun = false;  ///< whether ranks are started by mpirun instead of srun
+  /// Whether script and command are only printed, and nothing is changed.
+  bool dry_run = false;
+  bool checks = true;                       ///< whether the job is checked first, as by check_command
+  bool test_only = false;                   ///< whether Slurm only tells if and when it would start the job
+  std::vector<std::string> sbatch_options;  ///< options of sbatch that replace those of the script
 };
 
 namespace fs = std::filesystem;
@@ -47,7 +48,7 @@ std::string shell_words(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(out, " "));
 }
 
-/// A line of the scripts that their caller fills in, by its beginning.
+/// A line of the scripts that is filled in, found by its beginning.
 struct Line {
   std::string_view begin;
   std::string text;
@@ -70,7 +71,8 @@ std::string with_lines(std::string_view script, const std::vector<Line>& lines) 
   return out;
 }
 
-/// job.output of a task of an array; of the task "%a" what Slurm makes the number of each.
+/// Run directory of an array's task: job.output with the task's number; for task "%a" with Slurm's
+/// placeholder.
 fs::path output_of_task(const JobArguments& job, const std::string& task) {
   constexpr std::int64_t kMostBytes = kMiB;
   const auto written =
@@ -79,8 +81,8 @@ fs::path output_of_task(const JobArguments& job, const std::string& task) {
   return expand_path(written.value_or("")).text;
 }
 
-/// Places of the script and the log. The tasks of an array have a run directory each if job.output names
-/// their number, which Slurm writes %a; they share a script.
+/// Paths of the script and the log. Tasks of an array share a script; they have run directories of their own
+/// if job.output has their number, which Slurm writes %a.
 struct Places {
   fs::path script;
   fs::path log;
@@ -115,8 +117,8 @@ std::string script_for(const SubmitArguments& arguments, const Places& places) {
        error == ENOENT ? ". Is this a machine that submits to Slurm?" : "");
 }
 
-/// Looks for all that the job would fail for, but for memory: that of the nodes is not this machine's.
-/// Returns the exit code of the first; kDone too where it takes longer than a user would wait.
+/// Checks the job for everything except memory, because the nodes have other memory than this machine.
+/// Returns the exit code of the first finding; kDone also if the checks take longer than a user would wait.
 int check_before(const SubmitArguments& arguments) {
   constexpr double kSeconds = 600;
   std::vector<std::string> words{fs::read_symlink("/proc/self/exe").string(),
@@ -133,7 +135,7 @@ int check_before(const SubmitArguments& arguments) {
   return answer->status;
 }
 
-/// A run directory, and what its job has behind the number that sbatch says: "_3" of a task of an array.
+/// A run directory, and the suffix of its job's number: "_3" for a task of an array.
 struct SubmittedRun {
   fs::path directory;
   std::string task;
@@ -150,7 +152,7 @@ std::vector<SubmittedRun> runs_of(const SubmitArguments& arguments, const JobCon
   return runs;
 }
 
-/// Submits by sbatch, whose answer has the job's number; that is noted for sluice status. Returns its exit
+/// Submits by sbatch, and records the job's number from its answer for sluice status. Returns sbatch's exit
 /// status.
 int submit(const std::vector<std::string>& words, const std::vector<SubmittedRun>& runs) {
   constexpr double kSeconds = 600;
@@ -176,9 +178,9 @@ bool waits_for_end(const std::vector<std::string>& options) {
                              [](const std::string& word) { return word == "--wait" || word == "-W"; });
 }
 
-/// Writes a script for the job into its run directory, calls sbatch and notes the job for status_command.
-/// Error(kBadConfig) for a job file that is not right, Error(kUsage) if there is no sbatch; else the exit
-/// code of what the job would fail for, or sbatch's exit status.
+/// Writes a script for the job into its run directory, calls sbatch, and records the job for status_command.
+/// Error(kBadConfig) for a faulty job file, Error(kUsage) without sbatch; else the exit code of the first
+/// finding, or sbatch's exit status.
 int submit_command(const SubmitArguments& arguments) {
   const auto array = option_value(arguments.sbatch_options, "--array", "-a");
   const std::vector<std::int64_t> tasks = array ? task_numbers(*array) : std::vector<std::int64_t>();

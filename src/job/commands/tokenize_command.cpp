@@ -55,8 +55,8 @@ void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& o
                  report.bad_line_count > std::ssize(report.bad_lines) ? "\n    and more" : "");
 }
 
-/// Texts and conversations to a token file. Returns 0, or 128 + a signal's number if one ended it, with
-/// nothing written.
+/// Tokenizes texts and conversations to a token file. Returns 0, or 128 plus a signal's number if one ended
+/// it, with nothing written.
 int tokenize_command(corpus::TokenizeOptions options) {
   if (options.threads == 0) options.threads = usable_cores();
   SignalWatch watch;

@@ -30,7 +30,7 @@ struct TopArguments {
 
 using Status = nlohmann::json;
 
-/// Rows that means of speed are taken over.
+/// Number of last steps over which speeds are averaged.
 constexpr std::int64_t kRecent = 50;
 
 std::string value_of(const Status& status, const std::string& key, const std::string& none) {
@@ -38,7 +38,7 @@ std::string value_of(const Status& status, const std::string& key, const std::st
   return found == status.end() ? none : printable(json_text(*found), 400);
 }
 
-/// Last rows of a column of single numbers; empty if there is no such column.
+/// Last rows of a column with one number per row; empty if there is no such column.
 std::vector<double> last_rows(const JoinedMetrics& metrics, const char* name, std::int64_t rows) {
   const JoinedColumn* column = metrics.find(name);
   if (column == nullptr) return {};
@@ -66,7 +66,8 @@ std::string progress_line(const JoinedMetrics& metrics, const RunFiles& files) {
                      whole / 60 % 60, whole % 60, mean(seconds));
 }
 
-/// "  held out 4.12345, 3.98765 after step 100", or "" if it was not evaluated lately.
+/// Text of the last held-out losses, "  held out 4.12345, 3.98765 after step 100"; "" if there was no recent
+/// evaluation.
 std::string held_out_text(const JoinedMetrics& metrics) {
   constexpr std::int64_t kMostRows = 10'000;
   const JoinedColumn* column = metrics.find("train/held_out_loss");
@@ -84,7 +85,7 @@ std::string held_out_text(const JoinedMetrics& metrics) {
   return text + fmt::format(" after step {}", metrics.steps()[static_cast<std::size_t>(first + row)]);
 }
 
-/// A line for each rank of the last step.
+/// Table of the ranks' memory after the last step, a line per rank.
 std::string memory_table(const JoinedMetrics& metrics) {
   constexpr std::size_t kMostRanks = 32;
   const std::vector<double> planned = last_rows(metrics, "memory/planned_bytes", 1),
@@ -104,7 +105,7 @@ std::string memory_table(const JoinedMetrics& metrics) {
   return text;
 }
 
-/// The tokens of each layer's busiest expert over an even share, of the last step: "1.4 2.0 ...".
+/// Load of each layer's busiest expert over the mean load, in the last step: "1.4 2.0 ...".
 std::string expert_line(const JoinedMetrics& metrics) {
   const JoinedColumn* column = metrics.find("moe/expert_tokens");
   if (column == nullptr || !is_expert_tokens(*column) || column->elements() == 0) return "";
@@ -130,7 +131,7 @@ std::string rows_text(const JoinedMetrics& metrics, const RunFiles& files) {
   return text;
 }
 
-/// Text of a job that does not train: its progress, the result of an evaluation, the cost of loading.
+/// Text about a job that does not train: progress, result of an evaluation, cost of loading.
 std::string other_text(const RunFiles& files, const Status& status) {
   std::string text;
   if (const std::string progress = progress_text(status); progress != "-")
@@ -149,7 +150,7 @@ std::string other_text(const RunFiles& files, const Status& status) {
   return text;
 }
 
-/// All that is shown at one look.
+/// Text of one look at a run.
 std::string screen(const RunFiles& files, const Status& status) {
   const std::string kind = files.kind();
   std::string text = fmt::format("{}  {}  {}", files.directory.string(), printable(kind),
@@ -162,8 +163,7 @@ std::string screen(const RunFiles& files, const Status& status) {
   return text + rows_text(metrics, files);
 }
 
-/// Shows where a run is, from its files alone: on a terminal again and again until the job has ended,
-/// elsewhere once.
+/// Shows the state of a run from its files: on a terminal repeatedly until the job has ended, elsewhere once.
 int top_command(const TopArguments& arguments) {
   const bool stays = console::is_terminal();
   while (true) {

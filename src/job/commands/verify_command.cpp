@@ -26,19 +26,19 @@ struct VerifyArguments {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t kShown = 100;  ///< names of one kind
+constexpr std::size_t kShown = 100;  ///< most names of one kind that are printed
 
-/// A directory and what was found in it.
+/// A directory, and what was found in it.
 struct Verified {
   fs::path directory;
   CheckpointIndex index;
-  std::optional<ModelDescription> model;  ///< the model that config.json describes
+  std::optional<ModelDescription> model;  ///< model that config.json describes
   CheckpointContent content;
   std::int64_t bytes = 0;
   std::int64_t non_finite = 0;
 };
 
-/// Nothing where there is no config.json, or one that is not understood.
+/// Model of a directory; nothing if it has no config.json that is understood.
 std::optional<ModelDescription> model_of(const fs::path& directory) {
   try {
     return describe_published_model(directory);
@@ -48,7 +48,7 @@ std::optional<ModelDescription> model_of(const fs::path& directory) {
   }
 }
 
-/// Headers alone, and what they say.
+/// Opens a directory: reads the headers and what they say.
 Verified open(const fs::path& directory) {
   Verified v{directory, read_checkpoint_index(directory), model_of(directory), {}, 0, 0};
   require_listed_tensors(v.index);
@@ -56,13 +56,13 @@ Verified open(const fs::path& directory) {
   return v;
 }
 
-/// Manifest of one of two models: from its own config.json, or else from that of the other.
+/// Manifest for one of two directories: from its own config.json, or else from that of the other one.
 const ParameterManifest* manifest_of(const Verified& v, const Verified* other) {
   if (v.model) return &v.model->manifest;
   return other != nullptr && other->model ? &other->model->manifest : nullptr;
 }
 
-/// `other` is what it is compared with, or null; `quiet` when stdout is for JSON alone.
+/// Verifies a directory; `other` is what it is compared with, or null; `quiet` if stdout has only JSON.
 void verify(Verified& v, const Verified* other, bool quiet) {
   ProgressLine progress("read");
   v.content = read_content(v.index, v.directory, manifest_of(v, other), [&](std::int64_t done) {
@@ -122,12 +122,12 @@ json as_json(const ContentComparison& comparison, const Verified& a, const Verif
           {"b", as_json(b)}};
 }
 
-/// A path may hold bytes that are not UTF-8.
+/// Prints JSON; a path may have bytes that are not UTF-8.
 void print(const json& value) {
   console::write_line(value.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
-/// The indices of a tensor's element, in each dim.
+/// Indices of an element in each dim of a tensor.
 std::vector<std::int64_t> place_in(const std::vector<std::int64_t>& shape, std::int64_t element) {
   std::vector<std::int64_t> place(shape.size());
   for (std::size_t dim = shape.size(); dim-- > 0; element /= shape[dim]) place[dim] = element % shape[dim];
@@ -146,7 +146,7 @@ void refuse_non_finite(const Verified& v) {
          v.non_finite, lines.size(), lines_of_some(lines, kShown));
 }
 
-/// Prints tensors that one side alone has, though no model misses them.
+/// Prints tensors that only one side has, though no model needs them.
 void print_spare(const Verified& v, const std::vector<std::string>& names) {
   if (!names.empty())
     console::line("  only in {}, which no text model needs ({}):{}", v.directory.string(), names.size(),
@@ -190,9 +190,9 @@ void verify_two(const Verified& a, const Verified& b, bool json_wanted) {
   refuse_different(comparison, a, b);
 }
 
-/// Reads every tensor of a model directory and checks its index and values; with a second directory, checks
-/// that both hold the same, whatever their layout and files. Without a config.json in either the names and
-/// shapes of tensors decide. Error(kBadData), after the summary, if a value is not finite or the two differ.
+/// Reads every tensor of a model directory, and checks its index and values; with a second directory, also
+/// that both hold the same, whatever their layout and files. If neither has a config.json, names and shapes
+/// of tensors decide. Error(kBadData), after the summary, if a value is not finite or the two differ.
 int verify_command(const VerifyArguments& arguments) {
   Verified first = open(arguments.directory);
   if (!arguments.other) {
@@ -200,7 +200,8 @@ int verify_command(const VerifyArguments& arguments) {
     verify_one(first, arguments.json);
     return 0;
   }
-  Verified second = open(*arguments.other);  // opened before hours are spent on the first one
+  // Opened first, before hours are spent on reading the other directory.
+  Verified second = open(*arguments.other);
   verify(first, &second, arguments.json);
   verify(second, &first, arguments.json);
   verify_two(first, second, arguments.json);

@@ -37,7 +37,7 @@ bool is_in_path(const std::string& program) {
   return false;
 }
 
-/// What can be read at once, up to 64 KiB. "" at the end, and where there is nothing; then `at_end` tells
+/// Reads what is available at once, up to 64 KiB. "" at the end, or if nothing is available; `at_end` tells
 /// which.
 std::string read_now(int descriptor, bool& at_end) {
   std::string text(64 * kKiB, '\0');

@@ -1,4 +1,4 @@
-// The hosts of a launch, as its command line names them.
+// Hosts of a launch, as its command line names them.
 #pragma once
 
 #include <filesystem>
@@ -10,25 +10,25 @@ namespace sluice {
 
 struct LaunchHost {
   std::string name;
-  int slots = 1;  ///< ranks that it may take
+  int slots = 1;  ///< number of ranks that the host may run
 };
 
-/// Hosts of "h1,h2:2": names, each with its slots, 1 where none are given. Slots of a host that is named
-/// again add up. Error(kUsage) for a name that is empty, or slots that are no number from 1 on.
+/// Parses "h1,h2:2": names of hosts with their slots, 1 if not given. Slots of a host that is named again add
+/// up. Error(kUsage) for an empty name, or slots that are not a number from 1 on.
 [[nodiscard]] std::vector<LaunchHost> parse_hosts(std::string_view list);
 
-/// Hosts of a file with a line for each: "h1 slots=2"; what follows # does not count. Error(kUsage) for a
-/// line in another form, Error(kIo) for a file that cannot be read.
+/// Reads hosts from a file with a line for each, "h1 slots=2"; # begins a comment. Error(kUsage) for any
+/// other line, Error(kIo) for a file that cannot be read.
 [[nodiscard]] std::vector<LaunchHost> read_hostfile(const std::filesystem::path& file);
 
-/// Takes the hosts out of options of mpirun: those of --host LIST and --hostfile FILE, in any of mpirun's
-/// spellings. Empty where there are none. Errors as above.
+/// Removes hosts from options of mpirun, --host LIST and --hostfile FILE in any spelling, and returns them;
+/// empty if there are none. Errors as parse_hosts() and read_hostfile().
 [[nodiscard]] std::vector<LaunchHost> take_hosts(std::vector<std::string>& launcher_options);
 
-/// Ranks that all of the hosts take together.
+/// Number of ranks that all hosts together may run.
 [[nodiscard]] int total_slots(const std::vector<LaunchHost>& hosts);
 
-/// "h1:1,h2:2", as mpirun takes it.
+/// Hosts as an option of mpirun: "h1:1,h2:2".
 [[nodiscard]] std::string hosts_text(const std::vector<LaunchHost>& hosts);
 
 }  // namespace sluice

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Silence after which a host counts as out of reach.
+/// Seconds of silence after which a host counts as out of reach.
 constexpr double kSilentSeconds = 4 * kBeatSeconds;
 
 }  // namespace
@@ -20,7 +20,7 @@ HostMonitor::HostMonitor(LaunchHost host, const std::vector<std::string>& agent,
   say(Json(order).dump().c_str());
 }
 
-/// A monitor that has gone, or does not read, is told nothing.
+/// Writes to the monitor; a monitor that has ended, or does not read, is ignored.
 void HostMonitor::say(const char* word) {
   [[maybe_unused]] const std::int64_t written = command_.write(std::string(word) + "\n");
 }
@@ -31,7 +31,7 @@ void HostMonitor::read() {
     take_line(text_.substr(0, end));
 }
 
-/// Takes a line; what a login script of the host prints is ignored.
+/// Handles a line; output of a host's login script is ignored.
 void HostMonitor::take_line(const std::string& line) {
   since_word_.restart();
   if (line.starts_with('{')) {

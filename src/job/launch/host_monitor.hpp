@@ -21,50 +21,51 @@ namespace sluice {
 
 /// First message to a monitor.
 struct MonitorOrder {
-  std::string run;             ///< begins the ids of all launches of this run
-  std::string launch;          ///< the id of this launch
-  double silence_seconds = 0;  ///< silence of the launch after which the monitor ends its processes
+  std::string run;     ///< beginning of the ids of all launches of this run
+  std::string launch;  ///< id of this launch
+  /// Seconds of silence of the launch after which the monitor ends its processes.
+  double silence_seconds = 0;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MonitorOrder, run, launch, silence_seconds)
 
-/// How often both sides speak.
+/// Seconds between two messages of either side.
 inline constexpr double kBeatSeconds = 1;
 
-/// The host's side, on stdin and stdout; returns the exit status of `sluice host-monitor`.
+/// Host's side, on stdin and stdout; returns the exit status of `sluice host-monitor`.
 [[nodiscard]] int monitor_host();
 
-/// The launch's side. Ends its child when it is destroyed, and with it, at the latest, what the monitor looks
-/// after.
+/// Launch's side. The destructor ends the child, and with it, at the latest, the processes in the monitor's
+/// care.
 class HostMonitor {
  public:
-  /// Starts it: on this machine by itself, elsewhere through `agent`.
+  /// Starts the monitor: directly on this machine, elsewhere through `agent`.
   HostMonitor(LaunchHost host, const std::vector<std::string>& agent, const MonitorOrder& order);
 
-  /// Reads what has come. Never blocks.
+  /// Reads available messages. Never blocks.
   void read();
-  /// Says that the launch is there.
+  /// Tells the monitor that the launch is alive.
   void beat() { say("."); }
   void end_processes() { say("end"); }
 
   [[nodiscard]] const LaunchHost& host() const { return host_; }
-  /// The host's own name, as its ranks give it; "" before it is ready.
+  /// Name of the host, as its ranks give it; "" before it is ready.
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// Its interface_addresses() (job/launch/host_network.hpp).
+  /// Interface addresses of the host, see interface_addresses() (job/launch/host_network.hpp).
   [[nodiscard]] const std::vector<std::string>& addresses() const { return addresses_; }
-  /// Descriptor that becomes readable when the monitor speaks; -1 when its connection has ended.
+  /// Descriptor that becomes readable when the monitor writes; -1 when its connection has ended.
   [[nodiscard]] int descriptor() const { return command_.output(); }
   [[nodiscard]] bool is_ready() const { return is_ready_; }
-  /// Whether it has said that the launch may not begin.
+  /// Whether the monitor has said that the launch must not begin.
   [[nodiscard]] bool refuses() const { return !refusal_.empty(); }
-  /// How many processes of earlier launches of the run were ended before this one began.
+  /// Number of processes of earlier launches of the run that were ended before this one began.
   [[nodiscard]] int fenced() const { return fenced_; }
-  /// Ranks of the launch that run there, as far as is known.
+  /// Number of ranks of the launch on the host, as far as known.
   [[nodiscard]] int ranks() const { return ranks_; }
-  /// Whether it has spoken lately, and its connection stands.
+  /// Whether the monitor has written recently, and its connection stands.
   [[nodiscard]] bool answers() const;
   [[nodiscard]] double silent_seconds() const { return since_word_.seconds(); }
-  /// Why it is not ready: its refusal or that this program cannot be run there (kBadConfig), what the agent
-  /// has said, or that it does not answer (kInternal), with what to do.
+  /// Reason why the monitor is not ready: its refusal, or that this program cannot be run there (kBadConfig),
+  /// or the agent's message, or that it does not answer (kInternal), with what to do.
   [[nodiscard]] Outcome why_not_ready();
 
  private:
@@ -73,7 +74,7 @@ class HostMonitor {
 
   LaunchHost host_;
   HostCommand command_;
-  std::string text_;  ///< read, and no whole line yet
+  std::string text_;  ///< bytes that were read, without a complete line yet
   std::string name_;
   std::vector<std::string> addresses_;
   std::string refusal_;

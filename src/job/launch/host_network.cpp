@@ -20,7 +20,7 @@
 namespace sluice {
 namespace {
 
-/// An IPv4 address in the order of the host's bytes, and how many of its bits are the network's.
+/// IPv4 address in host byte order, with the length of its network's prefix in bits.
 struct InterfaceAddress {
   std::uint32_t address = 0;
   int prefix = 32;
@@ -46,7 +46,7 @@ std::optional<InterfaceAddress> parse_address(const std::string& text) {
   return found;
 }
 
-/// IPv4 addresses that the name resolves to.
+/// IPv4 addresses to which a name resolves.
 std::set<std::uint32_t> resolve(const std::string& host) {
   std::set<std::uint32_t> addresses;
   addrinfo wanted{};
@@ -61,7 +61,7 @@ std::set<std::uint32_t> resolve(const std::string& host) {
 
 bool is_loopback(std::uint32_t address) { return address >> 24 == 127; }
 
-/// The host's address that its name resolves to.
+/// Address of the host to which its name resolves.
 std::optional<InterfaceAddress> named_address(const HostAddresses& host) {
   const std::set<std::uint32_t> named = resolve(host.host);
   for (const std::string& text : host.addresses)

@@ -28,18 +28,18 @@
 namespace sluice {
 namespace {
 
-/// Settings of Open MPI.
+/// Names of Open MPI's settings for the network of ranks and of daemons.
 constexpr const char* kNetworkOfRanks = "btl_tcp_if_include";
 constexpr const char* kNetworkOfDaemons = "oob_tcp_if_include";
 
-/// Seconds that ranks have to join each other, before a line tells what may keep them.
+/// Seconds that ranks have to join each other before a line tells what may hinder them.
 constexpr double kStartSeconds = 30;
-/// Seconds that mpirun has for ending the job by itself, once a rank has failed.
+/// Seconds that mpirun has to end the job by itself once a rank has failed.
 constexpr double kLauncherSeconds = 4;
-/// How long mpirun may go on while a host is out of reach and no rank is seen on the others.
+/// Seconds that mpirun may go on while a host is out of reach and no rank is seen on the others.
 constexpr double kNoRankSeconds = 10;
 
-/// mpirun with its stderr, until its end.
+/// An mpirun with its stderr, until it ends.
 class LaunchedJob {
  public:
   LaunchedJob(const HostsLaunch& launch, int ranks, const std::vector<std::string>& words, Monitors& monitors)
@@ -57,7 +57,7 @@ class LaunchedJob {
     errors_ = std::move(errors.reading);
   }
 
-  /// Gives signals their earlier effect back.
+  /// Restores the earlier effect of signals.
   ~LaunchedJob() { ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr); }
   LaunchedJob(const LaunchedJob&) = delete;
   LaunchedJob& operator=(const LaunchedJob&) = delete;
@@ -67,7 +67,7 @@ class LaunchedJob {
       look();
       if (must_end()) launcher_->signal(SIGKILL);
     }
-    // Asked before the others are ended too.
+    // Hosts that were lost, asked before the others are ended too.
     const std::vector<LostHost> lost = monitors_.lost(output_.hosts());
     monitors_.end_processes();
     read_errors();
@@ -87,7 +87,8 @@ class LaunchedJob {
     take_signals();
   }
 
-  /// Ranks that cannot reach each other while MPI starts wait for minutes without a word.
+  /// Tells of ranks that have not joined: ranks that cannot reach each other while MPI starts wait for
+  /// minutes without a message.
   void tell_of_absent_ranks() {
     if (has_told_of_absent_ || since_start_.seconds() < kStartSeconds) return;
     has_told_of_absent_ = true;
@@ -125,7 +126,7 @@ class LaunchedJob {
     return since_hope_.seconds() > kNoRankSeconds + longest_wait();
   }
 
-  /// Seconds that ranks still have where all hosts are out of reach: the longest limit of a section.
+  /// Seconds that ranks still have if all hosts are out of reach: the longest limit of a section.
   double longest_wait() const {
     return monitors_.lost({}).size() == monitors_.hosts().size() ? launch_.longest_section_seconds : 0;
   }
@@ -147,7 +148,7 @@ class LaunchedJob {
     return {end_code(end), !was_asked && may_start_again(end), end.saved_step};
   }
 
-  /// The rank that has died without a word, as far as mpirun tells, by its exit status at least.
+  /// The rank that died without a message, according to mpirun, or at least to its exit status.
   std::optional<RankDeath> death(int status) const {
     std::optional<RankDeath> told = output_.death();
     if (!told && WIFEXITED(*status_) && status > 128) told = death_of_status(status);
@@ -164,13 +165,13 @@ class LaunchedJob {
   std::optional<SignalRelay> relay_;
   LauncherOutput output_;
   std::optional<int> status_;
-  std::optional<Stopwatch> since_ending_;  ///< time since a rank has said why the job ends
+  std::optional<Stopwatch> since_ending_;  ///< time since a rank has told why the job ends
   Stopwatch since_start_;
   bool has_told_of_absent_ = false;
-  Stopwatch since_hope_;  ///< time since a rank was seen, or every host answered
+  Stopwatch since_hope_;  ///< time since a rank was seen, or since every host answered
 };
 
-/// Words that mpirun is started with, but for its command.
+/// Words that start mpirun, without its command.
 std::vector<std::string> launcher_words(const HostsLaunch& launch, int ranks, const Monitors& monitors,
                                         const std::string& id) {
   std::vector<std::string> words = mpirun_words(ranks, monitors.hosts(), launch.launcher_options);
@@ -200,7 +201,7 @@ void hand_inputs_over(const HostsLaunch& launch, Monitors& monitors) {
 }  // namespace
 
 LaunchEnd run_on_hosts(const HostsLaunch& launch) {
-  ::signal(SIGPIPE, SIG_IGN);  // writing to a monitor that has gone must not end this process
+  ::signal(SIGPIPE, SIG_IGN);  // writing to a monitor that has ended must not end this process
   constexpr double kMoreSilence = 15;
   const std::string id = new_launch_id(launch.run_id);
   Monitors monitors(launch.hosts, launch.agent,

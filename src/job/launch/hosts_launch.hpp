@@ -1,4 +1,4 @@
-// A job on several hosts, from their first answer to the end of all of its processes.
+// Runs a job on several hosts, from their first answer to the end of all of its processes.
 #pragma once
 
 #include "job/launch/handover/job_inputs.hpp"
@@ -13,24 +13,27 @@ namespace sluice {
 
 struct HostsLaunch {
   std::vector<LaunchHost> hosts;
-  int ranks = 0;        ///< ranks of the job, where all hosts are ready
-  int least_slots = 0;  ///< slots that suffice to start without hosts that do not answer
-  /// Options of mpirun, but for those that tell ranks and hosts.
+  int ranks = 0;        ///< number of ranks of the job, if all hosts are ready
+  int least_slots = 0;  ///< slots that suffice for a start without hosts that do not answer
+  /// Options of mpirun, except those for ranks and hosts.
   std::vector<std::string> launcher_options{};
   std::vector<std::string> command{};  ///< command that each rank runs
-  std::vector<std::string> agent{};    ///< starts a command on another host (job/launch/host_command.hpp)
-  std::vector<JobInput> inputs{};      ///< files of this host that every host is to have
-  std::filesystem::path run{};         ///< the run directory; "" of a job that has none
-  std::string run_id{};                ///< id that all launches of this run share, and no others
-  bool chooses_network = true;         ///< whether ranks use what the names of the hosts resolve to alone
-  double longest_section_seconds = 0;  ///< the longest time after which a rank finds that another one is lost
+  /// Words that start a command on another host (job/launch/host_command.hpp).
+  std::vector<std::string> agent{};
+  std::vector<JobInput> inputs{};  ///< files of this host that every host needs
+  std::filesystem::path run{};     ///< run directory; "" for a job without one
+  std::string run_id{};            ///< id that all launches of this run share, and no other launch has
+  /// Whether ranks use only the network to which the hosts' names resolve.
+  bool chooses_network = true;
+  /// Longest time in seconds after which a rank notices that another one is lost.
+  double longest_section_seconds = 0;
 };
 
 struct LaunchEnd {
-  int code = 0;  ///< the job's exit status
-  /// It failed, and starting it again may help (may_start_again() of job_end.hpp).
+  int code = 0;  ///< exit status of the job
+  /// Whether the job failed, and starting it again may help (may_start_again() of job_end.hpp).
   bool may_start_again = false;
-  std::int64_t saved_step = 0;  ///< number of the last step that its ranks have saved; 0: none
+  std::int64_t saved_step = 0;  ///< last step that the job's ranks have saved; 0: none
 };
 
 /// Starts the ranks and waits for their end, which it brings about within 15 s of the first one that fails,

@@ -48,7 +48,7 @@ std::string first_words(const JobEnd& end) {
                      end.lost.empty() ? "a rank has died: " + death_text(*end.death) : "a host is lost");
 }
 
-/// The hosts of the ranks that a text names, "h1 (rank 0), h3 (rank 2)"; "" where none is known.
+/// Hosts of the ranks that a text names, "h1 (rank 0), h3 (rank 2)"; "" if none is known.
 std::string hosts_of_named(const JobEnd& end, std::string_view text) {
   constexpr std::string_view kMark = "rank ";
   std::string hosts;
@@ -69,7 +69,7 @@ std::string host_line(const JobEnd& end, const std::string& words) {
   return hosts.empty() ? "" : "\n  host: " + hosts;
 }
 
-/// The run's status; empty where it cannot be read, or is an earlier one's: a launch whose host runs no rank
+/// Status of the run; empty if it cannot be read, or is of an earlier start: a launch whose host runs no rank
 /// may see another disk than the ranks.
 nlohmann::json current_status(const JobEnd& end) {
   nlohmann::json status = end.run.empty() ? nlohmann::json::object() : status_if_readable(end.run);
@@ -77,7 +77,7 @@ nlohmann::json current_status(const JobEnd& end) {
   return is_current ? status : nlohmann::json::object();
 }
 
-/// How far the run was, as far as that is known.
+/// Line about the progress of the run, as far as it is known.
 std::string progress_line(const JobEnd& end) {
   const nlohmann::json status = current_status(end);
   if (status.empty())

@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file of /proc with a NUL before and behind every word; only that where it cannot be read. Reads of one
-/// whose process ends meanwhile fail, which read() alone tells without an exception.
+/// Words of a file in /proc, with a NUL before and behind each; a single NUL if it cannot be read. Reading
+/// fails if the process ends meanwhile, which read() tells without an exception.
 std::string words_in(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string words(1, '\0');

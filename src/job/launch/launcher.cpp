@@ -48,7 +48,7 @@ void SignalRelay::take(int number) {
     since_request_.restart();
     launcher_.signal(SIGUSR1);
   } else if (!repeats_request(number, request_, since_request_.seconds())) {
-    launcher_.signal(number == SIGQUIT ? SIGTERM : number);  // SIGQUIT would leave the ranks behind
+    launcher_.signal(number == SIGQUIT ? SIGTERM : number);  // SIGQUIT would leave the ranks running
   }
 }
 

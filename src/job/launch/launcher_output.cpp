@@ -7,9 +7,9 @@
 namespace sluice {
 namespace {
 
-/// How long a block of mpirun's waits for the end of the job that it may speak of.
+/// Seconds that a block of mpirun waits for the end of the job, which it may be about.
 constexpr double kBlockSeconds = 10;
-/// How mpirun begins the block before that which tells of a rank that has ended.
+/// Beginning of the block that mpirun prints before the one about a rank that has ended.
 constexpr std::string_view kSummary = "Primary job  terminated normally, but ";
 
 void pass_on(std::string_view text) {

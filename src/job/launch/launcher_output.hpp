@@ -1,5 +1,5 @@
-// The stderr of mpirun, line by line: what ranks tell the launch is taken out, and what mpirun itself says of
-// an end waits for what the launch knows better.
+// Filter for mpirun's stderr: removes what ranks tell the launch, and holds back mpirun's own messages about
+// an end until the launch knows whether it knows better.
 #pragma once
 
 #include "base/clock.hpp"
@@ -17,25 +17,25 @@ namespace sluice {
 
 class LauncherOutput {
  public:
-  /// Takes what mpirun and its ranks have written, and passes on to stderr what is neither a record nor a
-  /// block between lines of dashes.
+  /// Handles output of mpirun and its ranks, and passes on to stderr what is neither a record nor a block
+  /// between lines of dashes.
   void take(std::string_view text);
-  /// Passes on blocks that are older than a few seconds and tell of no death; call it now and then while the
-  /// job runs.
+  /// Passes on blocks that are older than a few seconds and tell of no death; must be called repeatedly while
+  /// the job runs.
   void pass_old_blocks();
-  /// Passes on all blocks.
+  /// Passes on all blocks that were held back.
   void pass_blocks();
   void drop_blocks() { blocks_.clear(); }
-  /// Drops those that only tell which rank ended first.
+  /// Drops blocks that only tell which rank ended first.
   void drop_deaths();
 
-  /// How ranks said that the job ends, the first one first.
+  /// Reports of ranks about the end of the job, the first one first.
   [[nodiscard]] const std::vector<RankRecord>& endings() const { return endings_; }
-  /// The host of each rank that has said where it is.
+  /// Host of each rank that has told it.
   [[nodiscard]] const std::map<int, std::string>& hosts() const { return hosts_; }
-  /// The number of the last step that the ranks have saved; 0: none.
+  /// Last step that the ranks have saved; 0: none.
   [[nodiscard]] std::int64_t saved_step() const { return saved_step_; }
-  /// The first rank of which mpirun says that it has died.
+  /// First rank that has died according to mpirun.
   [[nodiscard]] std::optional<RankDeath> death() const;
 
  private:
@@ -48,7 +48,7 @@ class LauncherOutput {
   void take_line(const std::string& line);
   void end_block();
 
-  std::string partial_;  ///< line whose end has not come yet
+  std::string partial_;  ///< incomplete line at the end of the output
   std::string block_;    ///< block whose end has not come yet
   bool is_in_block_ = false;
   std::vector<Block> blocks_;
@@ -56,7 +56,7 @@ class LauncherOutput {
   std::map<int, std::string> hosts_;
   std::int64_t saved_step_ = 0;
   std::optional<RankDeath> death_;
-  /// Whether a rank has said that it crashes, in the one line that it can still write.
+  /// Whether a rank has told that it crashes, in the one line that it can still write.
   bool has_crash_ = false;
 };
 

@@ -27,18 +27,18 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A line to the launch; false when nobody reads any more.
+/// Writes a line to the launch; false if nobody reads it any more.
 bool say(const std::string& word) {
   const std::string line = word + "\n";
   return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
-/// The one monitor of a run on this machine: its file is locked as long as it lives, holds its process id,
-/// and is as old as the launch's last word.
+/// Place of the one monitor of a run on this machine: a file that is locked while the monitor lives, holds
+/// its process id, and is as old as the launch's last message.
 class MonitorPlace {
  public:
-  /// Waits until another launch of the run has ended, and ends a monitor that hears of its launch no more.
-  /// False if another launch is still there.
+  /// Waits until another launch of the run has ended, and ends a monitor that has lost its launch. False if
+  /// another launch is still running.
   bool take(const std::string& run) {
     const auto name = fmt::format("sluice-launch-{}-{}", ::getuid(), run);
     const std::string path = std::filesystem::temp_directory_path() / name;
@@ -53,7 +53,7 @@ class MonitorPlace {
     return ::pwrite(file_.get(), process.data(), process.size(), 0) > 0;
   }
 
-  /// The launch is there still.
+  /// Records that the launch is alive.
   void touch() const { ::futimens(file_.get(), nullptr); }
 
  private:
@@ -76,7 +76,7 @@ class MonitorPlace {
   FileDescriptor file_{-1};
 };
 
-/// Answers the launch until it asks for the end, has gone, or is silent for too long.
+/// Answers the launch until it asks for the end, has ended, or is silent for too long.
 void watch(InputLines& lines, const MonitorPlace& place, const MonitorOrder& order) {
   Stopwatch since_word, since_beat;
   for (std::string line; lines.next(line) != InputLines::Found::kEnd && line != "end";) {

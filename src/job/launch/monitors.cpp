@@ -14,15 +14,15 @@ namespace sluice {
 namespace {
 
 constexpr double kAnswerSeconds = 30;
-/// Seconds that hosts have to answer once those that have answered would do.
+/// Seconds that hosts have to answer once those that have answered suffice.
 constexpr double kOthersSeconds = 10;
-/// Seconds that monitors have for ending what is left, on the hosts that answer.
+/// Seconds that monitors have to end the remaining processes on hosts that answer.
 constexpr double kMonitorSeconds = 4;
 constexpr int kPollMilliseconds = 200;
 
 int slots_of(const HostMonitor& monitor) { return monitor.is_ready() ? monitor.host().slots : 0; }
 
-/// The monitor's ranks: those that have named its host, or else those that mpirun puts into its slots, in
+/// Ranks of a monitor's host: those that have named it, or else those that mpirun puts into its slots, in
 /// order.
 std::vector<int> ranks_of(const HostMonitor& monitor, int first_slot,
                           const std::map<int, std::string>& hosts) {
@@ -132,13 +132,14 @@ void Monitors::await_answers(int least_slots) {
   }
 }
 
-/// Slots of the hosts that are ready.
+/// Number of slots on the hosts that are ready.
 int Monitors::slots() const {
   return std::accumulate(all_.begin(), all_.end(), 0,
                          [](int sum, const HostMonitor& monitor) { return sum + slots_of(monitor); });
 }
 
-/// A host that refuses, as another launch of the run works there, is never left out.
+/// Checks that hosts are ready. A host that refuses, because another launch of the run works there, is never
+/// left out.
 void Monitors::require_ready(int least_slots) {
   Outcome lack;
   bool is_refused = false;

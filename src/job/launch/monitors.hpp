@@ -1,4 +1,4 @@
-// The monitors of all hosts of a launch.
+// Monitors of all hosts of a launch.
 #pragma once
 
 #include "base/clock.hpp"
@@ -13,39 +13,37 @@
 
 namespace sluice {
 
-/// Waits until one of the descriptors is readable, or for a moment; negative ones are passed over.
+/// Waits until one of the descriptors is readable, or for a short time; negative ones are ignored.
 void await_readable(const std::vector<int>& descriptors);
 
 class Monitors {
  public:
-  /// Starts them, and waits until every host is ready: for 30 s, or for 10 s once those that are ready have
+  /// Starts the monitors, and waits until every host is ready: for 30 s, or for 10 s once the ready ones have
   /// `least_slots` slots together. Goes on without the others, which a line names, if those slots are there.
   /// Else Error(kInternal) if a host does not answer, Error(kBadConfig) if one refuses or cannot run this
   /// program.
   Monitors(const std::vector<LaunchHost>& hosts, const std::vector<std::string>& agent,
            const MonitorOrder& order, int least_slots);
 
-  /// Reads what has come. Never blocks.
+  /// Reads available messages. Never blocks.
   void read();
-  /// Says, once a second at most, that the launch is there.
+  /// Tells the monitors, at most once a second, that the launch is alive.
   void beat();
 
-  /// The hosts that were ready, in the order in which they were given.
+  /// Hosts that were ready, in the order in which they were given.
   [[nodiscard]] std::vector<LaunchHost> hosts() const;
-  /// Descriptors that become readable when a monitor speaks, some of them -1.
+  /// Descriptors that become readable when a monitor writes; some may be -1.
   [[nodiscard]] std::vector<int> descriptors() const;
-  /// Networks that the hosts' names resolve to; "" if that is not known.
+  /// Networks to which the hosts' names resolve; "" if that is not known.
   [[nodiscard]] std::string networks() const;
-  /// "h1 10.0.0.1/24, h2 10.0.0.2/24 172.17.0.1/16"
+  /// Text of the hosts' addresses: "h1 10.0.0.1/24, h2 10.0.0.2/24 172.17.0.1/16".
   [[nodiscard]] std::string addresses_text() const;
-  /// Ranks on the hosts that answer.
+  /// Number of ranks on the hosts that answer.
   [[nodiscard]] int ranks() const;
-  /// The hosts that do not answer, with the ranks that ran there; `hosts` are those of the ranks that have
-  /// named theirs.
+  /// Hosts that do not answer, with their ranks; `hosts` has the hosts of ranks that have named theirs.
   [[nodiscard]] std::vector<LostHost> lost(const std::map<int, std::string>& hosts) const;
 
-  /// Ends all processes of the launch on the hosts that answer; returns when that is done, or after some
-  /// seconds.
+  /// Ends all processes of the launch on hosts that answer; returns when that is done, or after some seconds.
   void end_processes();
 
  private:

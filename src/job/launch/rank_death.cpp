@@ -11,10 +11,10 @@
 namespace sluice {
 namespace {
 
-/// Exit statuses from here on are those of processes that a signal has ended, less its number.
+/// Exit statuses above this are of processes that a signal has ended: the status minus this is its number.
 constexpr int kSignalStatus = 128;
 
-/// The words of a text with one blank between them.
+/// Words of a text with one blank between them.
 std::string one_line(std::string_view text) {
   std::istringstream words{std::string(text)};
   std::string line;
@@ -22,7 +22,7 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-/// The word behind the first `mark` in a text; "" without one.
+/// Word behind the first `mark` in a text; "" without one.
 std::string word_behind(const std::string& text, std::string_view mark) {
   const std::size_t at = text.find(mark);
   if (at == text.npos) return "";
@@ -39,13 +39,13 @@ std::string signal_text(int number) {
 
 std::optional<RankDeath> parse_rank_death(std::string_view block) {
   const std::string text = one_line(block);
-  // "... noticed that process rank 2 with PID 17 on node h3 exited on signal 9 (Killed)."
+  // Matches mpirun's "... noticed that process rank 2 with PID 17 on node h3 exited on signal 9 (Killed)."
   const auto rank = number_behind(text, "process rank "), signal = number_behind(text, " exited on signal ");
   if (rank && signal)
     return RankDeath{.rank = static_cast<int>(*rank),
                      .host = word_behind(text, " on node "),
                      .signal = static_cast<int>(*signal)};
-  // "... The first process to do so was: Process name: [[18213,1],2] Exit code: 65"
+  // Matches mpirun's "... The first process to do so was: Process name: [[18213,1],2] Exit code: 65"
   const std::string process = word_behind(text, "first process to do so was: Process name: ");
   const auto named = number_behind(process, "],"), code = number_behind(text, " Exit code: ");
   if (named && code) return RankDeath{.rank = static_cast<int>(*named), .code = static_cast<int>(*code)};

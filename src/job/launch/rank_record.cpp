@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// ASCII's record separator, as in RFC 7464.
+/// First character of a record: ASCII's record separator, as in RFC 7464.
 constexpr char kBegin = '\x1e';
 
 void write_record(const RankRecord& record) {

@@ -1,4 +1,4 @@
-// Records that ranks send to `sluice launch` in their stderr, which it takes out of what it passes on.
+// Records that ranks send to `sluice launch` in their stderr, from which it removes them.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,28 @@
 namespace sluice {
 
 struct RankRecord {
-  int rank = -1;  ///< -1: of all ranks together
-  int code = 0;   ///< the job's exit code; 0: the job goes on
+  int rank = -1;  ///< rank that sends the record; -1: all ranks together
+  int code = 0;   ///< exit code of the job; 0: the job goes on
   std::string host{};
-  std::string report{};         ///< the whole block that explains the end of the job
-  std::int64_t saved_step = 0;  ///< number of a step that has just been saved; 0: none
+  std::string report{};         ///< report that explains the end of the job
+  std::int64_t saved_step = 0;  ///< step that has just been saved; 0: none
 };
 
-/// Whether a launch that reads records has started this process.
+/// Whether this process was started by a launch that reads records.
 [[nodiscard]] bool is_launched_on_hosts();
 
-/// Tells the launch the host of this rank, if there is such a launch.
+/// Tells the launch, if there is one, the host of this rank.
 void announce_rank(int rank);
 
-/// Tells the launch that the step is saved on the disks of the ranks, which the launch may not see, if there
-/// is such a launch.
+/// Tells the launch, if there is one, that a step is saved on the disks of the ranks, which the launch may
+/// not see.
 void announce_saved_step(int rank, std::int64_t step);
 
-/// Explains the end of the job, by `code`: under such a launch to it, which prints one explanation of all
-/// that it hears, else on stderr. Into this rank's log as well. `rank` is -1 for an end that all ranks know
-/// of.
+/// Explains the end of the job with exit code `code`: to a launch, which prints one explanation for all
+/// ranks, or else on stderr; and in this rank's log. `rank` is -1 for an end that all ranks know of.
 void report_ending(int rank, int code, std::string_view report);
 
-/// The record in a line of stderr; nothing where the line is none.
+/// The record in a line of stderr; nothing if the line has none.
 [[nodiscard]] std::optional<RankRecord> parse_rank_record(std::string_view line);
 
 }  // namespace sluice

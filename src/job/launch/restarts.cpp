@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-/// Runs the job again; that too few hosts answer may pass, too.
+/// Runs the job again; even too few hosts that answer may be temporary.
 LaunchEnd run_again(const HostsLaunch& launch) {
   LaunchEnd end;
   const Outcome failure = outcome_of([&] { end = run_on_hosts(launch); });

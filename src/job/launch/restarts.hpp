@@ -1,12 +1,12 @@
-// A job on several hosts that is started again when a rank, a host or a link is lost.
+// Runs a job on several hosts, and starts it again when a rank, a host or a link is lost.
 #pragma once
 
 #include "job/launch/hosts_launch.hpp"
 
 namespace sluice {
 
-/// Seconds between an attempt's end and the start that is number `restart`, from 1 on, of those in a row
-/// without a new saved step: twice as many each time, and a minute at most.
+/// Seconds between the end of an attempt and restart number `restart`, from 1 on, of a row without a new
+/// checkpoint: doubled each time, at most a minute.
 [[nodiscard]] double restart_delay(int restart);
 
 /// run_on_hosts(), again and again where that may help; hosts that do not answer are left out each time, as

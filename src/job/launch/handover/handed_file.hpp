@@ -1,4 +1,4 @@
-// A file of a handover as both of its sides describe it.
+// Description of a file in a handover, for both sides.
 #pragma once
 
 #include "job/launch/handover/job_inputs.hpp"
@@ -14,13 +14,13 @@ namespace sluice {
 struct HandedFile {
   std::filesystem::path path;
   std::int64_t bytes = 0;
-  std::int64_t changed = 0;  ///< time of the last change, ns of the file system's clock
-  std::string digest{};      ///< digest of the content, hexadecimal; "" of one of more than 64 MiB
-  bool stays = false;        ///< whether a host that has a file there keeps it, whatever is in it
+  std::int64_t changed = 0;  ///< time of the last change, in ns of the file system's clock
+  std::string digest{};      ///< digest of the content, hexadecimal; "" for files of more than 64 MiB
+  bool stays = false;        ///< whether a host keeps its own file at this path, whatever its content
 
-  /// The file that is there. Errors as InputFile::open().
+  /// Description of an existing file. Errors as InputFile::open().
   [[nodiscard]] static HandedFile describe(const std::filesystem::path& path);
-  /// The file as other hosts get it. Errors as InputFile::open().
+  /// Description of a file as other hosts get it. Errors as InputFile::open().
   [[nodiscard]] static HandedFile describe(const JobInput& input);
 
   [[nodiscard]] bool has_same_content(const HandedFile& other) const {

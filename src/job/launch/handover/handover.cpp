@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 constexpr double kIdleSeconds = 30;
 constexpr int kPollMilliseconds = 200;
 
-/// The launch's side of one handover.
+/// Launch's side of a handover to one host.
 class Handover {
  public:
   Handover(const std::string& host, const std::vector<std::string>& agent,
@@ -67,7 +67,7 @@ class Handover {
   void send(std::string_view text) {
     while (!text.empty()) {
       const std::int64_t count = command_.write(text);
-      if (count < 0) static_cast<void>(await_answer());  // which tells why
+      if (count < 0) static_cast<void>(await_answer());  // throws the reason
       if (count > 0) {
         text.remove_prefix(static_cast<std::size_t>(count));
         since_progress_.restart();
@@ -77,7 +77,7 @@ class Handover {
     }
   }
 
-  /// Numbers of the files that the host lacks. Errors as it tells them.
+  /// Numbers of the files that the host lacks. Throws the errors that it reports.
   std::vector<std::size_t> await_answer() {
     for (;;)
       if (const std::optional<Json> answer = look(0, kPollMilliseconds)) return take(host_, *answer);
@@ -90,8 +90,8 @@ class Handover {
     return answer.value("lacks", std::vector<std::size_t>{});
   }
 
-  /// Waits that long until the command speaks, or, with POLLOUT, takes more; its answer, if there is a whole
-  /// one.
+  /// Waits `milliseconds` until the command writes or, with POLLOUT, accepts more; returns its answer if
+  /// there is a complete one.
   std::optional<Json> look(short events_of_input, int milliseconds) {
     std::array<pollfd, 2> waited{pollfd{command_.output(), POLLIN, 0},
                                  pollfd{events_of_input != 0 ? command_.input() : -1, events_of_input, 0}};
@@ -101,7 +101,7 @@ class Handover {
     if (const std::size_t end = text_.find('\n'); end != text_.npos) {
       Json answer = Json::parse(text_.substr(0, end), nullptr, /*allow_exceptions=*/false);
       text_.erase(0, end + 1);
-      if (answer.is_object()) return answer;  // other lines are a login script's
+      if (answer.is_object()) return answer;  // other lines are output of a login script
     }
     if (command_.output() < 0) command_.why_not_done().throw_if_failed();
     if (since_progress_.seconds() > kIdleSeconds)

@@ -24,7 +24,7 @@ namespace sluice {
 std::int64_t hand_over(const std::string& host, const std::vector<std::string>& agent,
                        const std::vector<JobInput>& files, const std::function<void()>& on_wait);
 
-/// The host's side, on stdin and stdout; returns the exit status of `sluice receive-files`.
+/// Host's side, on stdin and stdout; returns the exit status of `sluice receive-files`.
 [[nodiscard]] int receive_files();
 
 }  // namespace sluice

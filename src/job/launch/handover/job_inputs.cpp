@@ -19,12 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files in the order in which they are handed over.
+/// Collects files in the order in which they are handed over.
 class Inputs {
  public:
   void add(const fs::path& file) { add({.path = file}); }
 
-  /// What ranks that do not read the weights themselves need of a model directory, an adapter or a step.
+  /// Adds what ranks that do not read the weights themselves need of a model directory, an adapter or a
+  /// checkpoint.
   void add_source(const fs::path& directory) {
     if (directory.empty()) return;
     if (is_saved_step(directory)) return add_step(directory, read_saved_step(directory));
@@ -33,12 +34,12 @@ class Inputs {
     for (const CompanionFile& companion : companion_files(directory).files) add(companion.path);
   }
 
-  /// What finds the step that `which` means in a run.
+  /// Adds what is needed to find the checkpoint that `which` means in a run.
   void add_run(const fs::path& path, std::int64_t which) {
     if (path.empty() || is_saved_step(path)) return;
     add({.path = path / kJobCopyFile, .stays = true});
     if (which != kBestStep || !find_steps(path)) return;
-    // The newest step tells which one is the best.
+    // The newest checkpoint tells which one is the best.
     if (const auto newest = find_step(path, kNewestStep, ExitCode::kBadConfig))
       add_step(newest->path, newest->step);
   }
@@ -54,7 +55,7 @@ class Inputs {
       files_.push_back(std::move(file));
   }
 
-  /// The manifest comes last: with it the step is there.
+  /// Adds a checkpoint, with its manifest last: the checkpoint exists once that is there.
   void add_step(const fs::path& directory, SavedStep step) {
     if (step.hosts.empty()) {
       step.hosts = {host_name()};
@@ -69,7 +70,7 @@ class Inputs {
   std::vector<JobInput> files_;
 };
 
-/// The job with the steps that it means, or as it is where the ranks will refuse them.
+/// The job with the checkpoints that it means, or unchanged if the ranks will refuse them.
 JobConfig with_steps(const JobConfig& config) {
   JobConfig sources = config;
   static_cast<void>(outcome_of([&] { sources = with_saved_sources(config); }));

@@ -1,4 +1,4 @@
-// What a job's ranks read on every host, which a launch's host has.
+// Files that a job's ranks read on every host, and that the launch's host has.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -10,12 +10,12 @@
 
 namespace sluice {
 
-/// A file that every host is to have under the same path.
+/// A file that every host needs at the same path.
 struct JobInput {
   std::filesystem::path path;  ///< absolute path
-  /// Content that other hosts get; nothing: the file's own.
+  /// Content for other hosts; nothing: the file's own content.
   std::optional<std::string> content{};
-  /// Whether a host that has a file there keeps it, whatever is in it.
+  /// Whether a host keeps its own file at this path, whatever its content.
   bool stays = false;
 };
 

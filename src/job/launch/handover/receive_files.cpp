@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Silence of the launch after which a file that is half there goes.
+/// Milliseconds of silence of the launch after which an incomplete file is removed.
 constexpr int kSilenceMilliseconds = 60'000;
 
 void say(const Json& answer) {
@@ -33,7 +33,8 @@ void say(const Json& answer) {
   [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, line.data(), line.size());
 }
 
-/// Fills the front of `out`; how much of it, at least a byte. Error(kIo) when the launch has gone.
+/// Receives into the front of `out`; returns the number of bytes, at least 1. Error(kIo) if the launch has
+/// ended.
 std::size_t receive(std::span<char> out) {
   pollfd waited{STDIN_FILENO, POLLIN, 0};
   ssize_t count = -1;
@@ -44,14 +45,14 @@ std::size_t receive(std::span<char> out) {
   return static_cast<std::size_t>(count);
 }
 
-/// A byte at a time, as file content follows.
+/// Receives a line byte by byte, because file content follows.
 std::string receive_line() {
   std::string line;
   for (char letter = 0; receive({&letter, 1}) == 1 && letter != '\n';) line += letter;
   return line;
 }
 
-/// Whether the file is to be sent.
+/// Whether the file must be sent.
 bool is_lacking(const HandedFile& file) {
   if (!path_exists(file.path)) return true;
   if (file.stays) return false;
@@ -81,7 +82,7 @@ void receive_into(OutputFile& out, std::int64_t bytes) {
   out.close();
 }
 
-/// Under its name the file is there whole or not at all.
+/// Receives a file, which appears under its name complete or not at all.
 void receive_file(const HandedFile& file) {
   make_directories_of(file.path.parent_path());
   const fs::path partial = name_beside(file.path, "partial");
