@@ -21,8 +21,8 @@ using nlohmann::json;
 
 constexpr std::int64_t kMostBytes = std::int64_t{16} << 30;
 
-/// Keys and values that change answers, under the names that the digests in earlier answer files were made
-/// with. Of the forms of frozen weights those that have the same numbers give the same answers.
+/// Text of the keys and values that change answers, under the names that the digests in earlier answer files
+/// used. Formats of frozen weights with the same numbers count as equal.
 std::string settings_of(const JobConfig& config) {
   std::string text;
   for (const ConfigEntry& entry : canonical_entries(config))
@@ -50,7 +50,7 @@ std::string AnswerFile::digest_of_prompt(std::size_t prompt) const {
 void AnswerFile::read_earlier() {
   if (!path_exists(path_)) return;
   const std::string text = read_text_file(path_, kMostBytes);
-  std::size_t whole = 0;  // bytes of whole lines
+  std::size_t whole = 0;  // bytes of complete lines
   for (std::size_t end = 0; (end = text.find('\n', whole)) != std::string::npos; whole = end + 1) {
     const json line = json::parse(text.substr(whole, end - whole), nullptr, /*allow_exceptions=*/false);
     const json number = line.is_object() ? line.value("prompt", json()) : json();

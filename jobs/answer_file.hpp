@@ -1,4 +1,4 @@
-// The answers of a job, a line of JSON each, in a file that a later run of the job goes on with.
+// File of a job's answers, a line of JSON each, which a later run of the job continues.
 #pragma once
 
 #include "job/answers/prompts.hpp"
@@ -16,13 +16,13 @@ namespace sluice {
 /// Answer file of a job, on rank 0.
 class AnswerFile {
  public:
-  /// Finds out which of `prompts` are answered in generate.output already; a last line that is not whole is
-  /// taken away. Error(kBadConfig) if it holds other prompts' answers, or such as other settings gave;
-  /// Error(kIo) if it cannot be written.
+  /// Finds out which of `prompts` generate.output already answers; an incomplete last line is removed.
+  /// Error(kBadConfig) if it holds answers to other prompts or with other settings; Error(kIo) if it cannot
+  /// be written.
   AnswerFile(const JobContext& context, const std::vector<Prompt>& prompts);
 
   [[nodiscard]] bool is_answered(std::size_t prompt) const { return answered_.contains(prompt); }
-  /// Writes the answer, as AnswerTexts::json_of() gives it. Error(kIo).
+  /// Appends an answer, as AnswerTexts::json_of() returns it. Error(kIo).
   void append(std::size_t prompt, nlohmann::json answer);
 
  private:
@@ -31,7 +31,7 @@ class AnswerFile {
 
   const std::vector<Prompt>& prompts_;
   std::filesystem::path path_;
-  std::string settings_;  ///< all that an answer depends on, besides its prompt
+  std::string settings_;  ///< settings on which answers depend, besides their prompts
   std::set<std::size_t> answered_;
   std::ofstream file_;
 };

@@ -48,7 +48,7 @@ json AnswerTexts::json_of(std::size_t prompt, const Generation& answer) const {
   return out;
 }
 
-/// A command's only answer goes to the terminal as it comes.
+/// Whether text is printed as it comes, which only a command's single answer is.
 bool AnswerTexts::streams() const {
   return context_.is_root() && prompts_.size() == 1 && tokenizer_ != nullptr && context_.request != nullptr &&
          context_.request->form == AnswerForm::kText;

@@ -1,4 +1,4 @@
-// The texts of answers: where they end, what of them goes to the terminal, their JSON.
+// Texts of answers: where they end, what the terminal shows of them, and their JSON.
 #pragma once
 
 #include "generate/generator.hpp"
@@ -18,17 +18,17 @@ namespace sluice {
 
 class AnswerTexts {
  public:
-  /// `tokenizer` may be null if generate.stop is empty. `prompts` are needed on rank 0 alone. The context and
-  /// `prompts` must outlive this.
+  /// `tokenizer` may be null if generate.stop is empty. `prompts` are used on rank 0 alone. The context and
+  /// `prompts` must outlive this object.
   AnswerTexts(const JobContext& context, std::shared_ptr<const text::Tokenizer> tokenizer,
               const std::vector<Prompt>& prompts);
 
-  /// Takes a token on the rank of the request. Returns whether its answer is to end here, at generate.stop.
+  /// Adds a token, on the rank of the request. Returns whether the answer ends here, at generate.stop.
   [[nodiscard]] bool take_token(std::size_t request, std::int64_t token);
-  /// JSON of an answer: "id", "prompt_tokens", "tokens", "text" where there is a tokenizer, "ending".
+  /// JSON of an answer: "id", "prompt_tokens", "tokens", "text" if there is a tokenizer, "ending".
   [[nodiscard]] nlohmann::json json_of(std::size_t prompt, const Generation& answer) const;
-  /// Prints a command's answers in the order of their prompts, on rank 0: this one now, or after those of
-  /// earlier prompts.
+  /// Prints a command's answers in the order of their prompts, on rank 0: an answer is printed now, or after
+  /// those of earlier prompts.
   void print_in_order(std::size_t prompt, const Generation& answer);
 
  private:
@@ -40,9 +40,9 @@ class AnswerTexts {
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   const std::vector<Prompt>& prompts_;
   std::vector<std::string> stops_;
-  /// Texts of this rank's requests under way, where stops or streaming need them.
+  /// Texts of this rank's requests in progress, if stops or streaming need them.
   std::map<std::size_t, AnswerText> texts_;
-  /// Answers that wait for those of earlier prompts to be printed.
+  /// Answers that wait until those of earlier prompts are printed.
   std::map<std::size_t, Generation> waiting_;
   std::size_t next_ = 0;  ///< index of the next answer to print
 };

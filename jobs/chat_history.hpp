@@ -1,4 +1,4 @@
-// What was said so far in a conversation in the terminal.
+// History of a conversation in the terminal.
 #pragma once
 
 #include "job/answers/model_text.hpp"
@@ -15,14 +15,14 @@ namespace sluice {
 /// Messages of the system, the user and the model, on rank 0.
 class ChatHistory {
  public:
-  /// Begins with the system message of the context's request, if there is one. The conversation and the next
-  /// answer have `positions` tokens at most. The context must outlive this.
+  /// Begins with the system message of the context's request, if it has one. The conversation with the next
+  /// answer has at most `positions` tokens. The context must outlive this object.
   ChatHistory(const JobContext& context, std::int64_t positions);
 
-  /// The tokens of the conversation when the user has said `text`. What has grown too long is forgotten;
-  /// nothing if `text` alone is too long.
+  /// Adds the user's message `text`; returns the tokens of the conversation. Old messages are dropped if it
+  /// has become too long; nothing if `text` alone is too long.
   [[nodiscard]] std::vector<std::int64_t> say(const std::string& text);
-  /// Keeps what the model has answered.
+  /// Adds the model's answer.
   void answer(const std::string& text) { messages_.push_back({{"role", "assistant"}, {"content", text}}); }
 
  private:

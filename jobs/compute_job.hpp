@@ -1,4 +1,4 @@
-// A job that computes with LibTorch, as it is registered.
+// Registration of a job that computes with LibTorch.
 #pragma once
 
 #include "job/job.hpp"
@@ -9,14 +9,15 @@
 
 namespace sluice {
 
-/// The BLAS in this process: the system chooses it when the program starts, and not when it is built.
+/// Line about the BLAS of this process, which the system chooses when the program starts, not when it is
+/// built.
 [[nodiscard]] inline std::string blas_line() {
   return "BLAS: " + ops::blas_text() +
          (ops::blas_has_own_threads() ? " (slower with several threads a rank)" : "");
 }
 
-/// The job `run`, with LibTorch started before it and limited to the job's device memory; what LibTorch
-/// throws becomes an Error.
+/// The job `run`: LibTorch is started before it and limited to the job's device memory; exceptions of
+/// LibTorch become Errors.
 template <void (*run)(JobContext& context)>
 [[nodiscard]] Job computing() {
   return {.run = [](JobContext& context) { ops::with_plain_errors([&] { run(context); }); },

@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Waits for what the user says. Each of its waits is short, so that ranks without a terminal meet it within
-/// their deadline. Its tokens; nothing when there will be no more.
+/// Waits for the user's next message, with short waits, so that ranks without a terminal meet them within
+/// their deadline. Returns the tokens of the conversation; nothing at the end of the input.
 std::optional<std::vector<std::int64_t>> wait_for_user(JobContext& context, InputLines& lines,
                                                        std::optional<ChatHistory>& conversation) {
   for (;;) {
@@ -42,7 +42,7 @@ void show_that_it_is_the_users_turn(const JobContext& context) {
 }  // namespace
 
 void converse(JobContext& context, CachedForward& forward, GenerationOptions options) {
-  options.continues_sequences = true;  // each turn's prompt begins with all that was said
+  options.continues_sequences = true;  // each turn's prompt begins with all earlier messages
   const GenerateRequest& request = *context.request;
   std::optional<ChatHistory> conversation;
   run_on_root(context.comm, [&] { conversation.emplace(context, forward.positions()); });

@@ -1,4 +1,4 @@
-// A conversation in the terminal: rank 0 reads what a user says, all ranks answer.
+// Conversation in the terminal: rank 0 reads the user's messages, and all ranks answer.
 #pragma once
 
 #include "generate/generator.hpp"
@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Collective over the context's communicator. Until standard input ends. What was said is computed once, not
-/// in every turn.
+/// Collective over the context's communicator. Runs until standard input ends. Earlier messages are not
+/// computed again in each turn.
 void converse(JobContext& context, CachedForward& forward, GenerationOptions options);
 
 }  // namespace sluice

@@ -47,7 +47,7 @@ void EvaluateReport::write(const std::vector<DocumentLoss>& documents) {
   metrics_.append(rows, row_of(losses_.total()));
 }
 
-/// A line every ten seconds.
+/// Prints a line every ten seconds.
 void EvaluateReport::print_progress() {
   constexpr double kIntervalSeconds = 10;
   const double seconds = watch_.seconds();

@@ -1,4 +1,4 @@
-// Report of an evaluation: a line now and then, a row for each document, the totals.
+// Report of an evaluation: progress lines, a row for each document, and the totals.
 #pragma once
 
 #include "base/clock.hpp"
@@ -17,16 +17,16 @@ namespace sluice {
 
 class EvaluateReport {
  public:
-  /// Rank 0 creates the metrics file, with room for the documents of `tokens`, and fills /load if `load` is
-  /// there. Other ranks only give their losses to it.
+  /// Rank 0 creates the metrics file, with room for the documents of `tokens`, and fills /load if there is a
+  /// `load`. Other ranks only contribute their losses.
   EvaluateReport(JobContext& context, const std::optional<LoadReport>& load, const BatchSource& tokens);
 
-  /// Collective over the job's ranks. Each rank's share of the next batch and the losses of its targets.
-  /// Writes the documents that ended, and the totals.
+  /// Collective over the job's ranks. Adds each rank's share of the next batch, with the losses of its
+  /// targets. Writes the documents that ended, and the totals.
   void add(const Batch& share, std::span<const double> losses);
 
-  /// Writes what is left, closes the file and prints the totals. Error(kIo), after that, if the file lacks
-  /// any.
+  /// Writes the remaining rows, closes the file and prints the totals. Error(kIo), after that, if the file
+  /// lacks rows.
   void finish();
 
  private:

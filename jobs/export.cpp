@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// The job's adapter in float32, whatever the weights are in.
+/// Loads the job's adapter in float32, whatever type the weights have.
 ShardArena load_float32_adapter(JobContext& context) {
   ShardArena adapter(context.plan, context.comm.rank(), DType::kFloat32, "adapter",
                      ShardArena::Units::kTrained);

@@ -1,4 +1,4 @@
-// Prompts on their way into a generation, and its answers on their way out.
+// Prompts and answers of a generation.
 #pragma once
 
 #include "answer_file.hpp"
@@ -16,26 +16,26 @@ namespace sluice {
 
 class GenerateReport {
  public:
-  /// Collective over the job's ranks. The prompts are those of the command line, or of generate.prompts,
-  /// which rank 0 reads; those that an earlier run has answered are left out. Error(kBadData) for one that
+  /// Collective over the job's ranks. Prompts come from the command line, or from generate.prompts, which
+  /// rank 0 reads; those that an earlier run has answered are left out. Error(kBadData) for a prompt that
   /// cannot be answered.
   explicit GenerateReport(JobContext& context);
 
-  /// Requests, the same on every rank.
+  /// Requests of the generation, the same on every rank.
   [[nodiscard]] const std::vector<GenerationRequest>& requests() const { return requests_; }
-  /// Whether an earlier run of the job has answered every prompt, alike on all ranks; rank 0 says so.
+  /// Whether an earlier run of the job has answered every prompt, the same on all ranks; rank 0 prints it.
   [[nodiscard]] bool is_done_already();
-  /// The time begins.
+  /// Starts the clock.
   void begin();
-  /// Takes a token on the rank of the request. Returns whether its answer is to end here.
+  /// Adds a token, on the rank of the request. Returns whether the answer ends here.
   [[nodiscard]] bool take_token(std::size_t request, std::int64_t token);
-  /// Takes an answer, on rank 0.
+  /// Adds a complete answer, on rank 0.
   void take_answer(const Generation& answer);
-  /// How many there were, and how fast; `phases` since begin(), of which the wait for a disk is told.
+  /// Prints how many answers there were and how fast; `phases` since begin() tell of waits for a disk.
   void finish(const PhaseSeconds& phases);
 
  private:
-  /// Requests that are not answered yet, on rank 0.
+  /// Requests without an answer yet, on rank 0.
   [[nodiscard]] std::vector<GenerationRequest> open_requests() const;
 
   JobContext& context_;

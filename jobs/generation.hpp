@@ -1,4 +1,4 @@
-// Shared by the jobs that answer prompts.
+// Functions that the jobs which answer prompts share.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -13,18 +13,18 @@
 
 namespace sluice {
 
-/// How the job's settings want answers.
+/// Generation options of a job's settings.
 [[nodiscard]] GenerationOptions generation_options(const JobConfig& config);
 
-/// Collective over the context's communicator. The model's tokenizer on every rank, as any may have to look
-/// for generate.stop in its answers; null without that key. Error(kBadData) if the model has none.
+/// Collective over the context's communicator. The model's tokenizer on every rank, since any of them may
+/// have to find generate.stop in its answers; null without that key. Error(kBadData) if the model has none.
 [[nodiscard]] std::shared_ptr<const text::Tokenizer> find_tokenizer_for_stops(JobContext& context);
 
-/// Collective over `comm`. The requests that rank 0 makes, on every rank; an error there is thrown on all.
+/// Collective over `comm`. Requests that rank 0 makes, on every rank; an error on rank 0 is thrown on all.
 [[nodiscard]] std::vector<GenerationRequest> share_requests(
     Communicator& comm, const std::function<std::vector<GenerationRequest>()>& make);
 
-/// Says in a line which keys of the prompts' rows nothing was made of, if there are any.
+/// Prints a line with the keys of the prompts' rows that were not used, if there are any.
 void tell_unused_keys(const std::vector<Prompt>& prompts);
 
 }  // namespace sluice

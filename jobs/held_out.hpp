@@ -1,4 +1,4 @@
-// The loss on tokens that are held out of a training, every so many steps.
+// Evaluation of the held-out loss during a training.
 #pragma once
 
 #include "data/batch_source.hpp"
@@ -15,7 +15,7 @@ namespace sluice {
 
 inline constexpr double kNotEvaluated = std::numeric_limits<double>::quiet_NaN();
 
-/// Mean cross-entropy in nats, the same on every rank; kNotEvaluated where nothing was.
+/// Held-out losses in nats, the same on every rank; kNotEvaluated if there was no evaluation.
 struct HeldOutLoss {
   std::vector<double> files;   ///< loss of each file of evaluate.tokens
   double all = kNotEvaluated;  ///< loss over the targets of all files
@@ -24,14 +24,14 @@ struct HeldOutLoss {
 class HeldOut {
  public:
   /// Collective over the context's communicator. Opens `token_files`, those of evaluate.tokens, if
-  /// evaluate.every_steps is not 0, and looks at all of their ids. Errors of BatchSource.
+  /// evaluate.every_steps is not 0, and checks all of their ids. Errors of BatchSource.
   HeldOut(JobContext& context, const std::vector<std::filesystem::path>& token_files);
 
-  /// Files that are evaluated.
+  /// Number of files that are evaluated.
   [[nodiscard]] std::int64_t files() const { return std::ssize(sources_); }
 
-  /// Collective over the context's communicator, between steps. Evaluates with the weights of `binder` if it
-  /// is time to. Nothing that training reads is changed.
+  /// Collective over the context's communicator, between steps. Evaluates with the weights of `binder` if an
+  /// evaluation is due. Changes nothing that training reads.
   [[nodiscard]] HeldOutLoss after_step(std::int64_t step, StageBinder& binder);
 
  private:

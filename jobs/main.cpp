@@ -1,4 +1,4 @@
-// The command line.
+// Main function: the command line.
 
 #include "comm/mpi/home.hpp"
 #include "comm/outcome.hpp"
@@ -14,8 +14,7 @@
 #include <string>
 #include <utility>
 
-/// The address sanitizer's check for leaks, which it makes at the end of main otherwise; null in a build
-/// without it.
+/// Leak check of the address sanitizer, which it would make after main; null in a build without it.
 extern "C" void __lsan_do_leak_check() __attribute__((weak));  // NOLINT(bugprone-reserved-identifier)
 
 namespace sluice {
@@ -52,7 +51,7 @@ int parse_and_act(Words words) {
   }
   try {
     if (!line.rank_command.empty())
-      parse(app, line.rank_command);  // what ranks will be told is refused here, once
+      parse(app, line.rank_command);  // refuses once, here, what ranks would refuse
     parse(app, words);
   } catch (const CLI::ParseError& e) {
     const int status = app.exit(e) == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
@@ -61,7 +60,7 @@ int parse_and_act(Words words) {
     return status;
   }
   const int status = line.action();
-  // A job's results are files; of all else what is printed is the result.
+  // Results of a job are files; of any other command the output is the result.
   if (!app.got_subcommand("run") && !app.got_subcommand("launch")) console::require_written();
   return status;
 }
@@ -76,8 +75,8 @@ int run(Words words) {
   }
 }
 
-/// Without the destructors of static objects, which are all of libraries: LibTorch's take 70 ms a rank, and
-/// one of a driver that crashes would turn a finished job into a failed one.
+/// Ends the process without destructors of static objects, which are all of libraries: LibTorch's take 70 ms
+/// per rank, and a driver's that crashes would turn a finished job into a failed one.
 [[noreturn]] void end_process(int status) {
   if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
   std::cout.flush();
@@ -89,10 +88,11 @@ int run(Words words) {
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  // A file that reaches the user's limit (ulimit -f) is a refused write, with a name, and not a sudden death.
+  // A file that reaches the user's limit (ulimit -f) becomes a failed write with a name, not the end of the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
-  // A parent that ignored the ends of its children would keep the kernel from telling this process of its
-  // own.
+  // A parent that ignored the ends of its children would keep the kernel from reporting those of this
+  // process.
   std::signal(SIGCHLD, SIG_DFL);
   sluice::ensure_home();
   sluice::end_process(sluice::run({argv + 1, argv + argc}));

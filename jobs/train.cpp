@@ -26,7 +26,7 @@ namespace {
 void train(JobContext& context) {
   const JobConfig& config = context.config();
   const ModelDescription& model = context.blueprint.model;
-  // 1. Tokens, and where weights will go: refused before hours are spent.
+  // 1. Tokens, and the place of the results: faults are found before hours are spent.
   const JobConfig files = with_token_files(context);
   BatchSource batches(context.comm, batch_options(files, model.config.vocab_size));
   if (context.is_root()) console::line("data      {}", data_text(config, batches.facts()));
@@ -34,7 +34,7 @@ void train(JobContext& context) {
   TrainingState state(context, batches);
   if (is_done_already(context, state)) return;
 
-  // 2. Weights, straight into the shards.
+  // 2. Weights, loaded straight into the shards.
   Weights weights = make_trained_weights(context, state);
 
   // 3. Everything training needs, allocated once.
@@ -82,13 +82,13 @@ void train(JobContext& context) {
   step_trace.finish(done);
   if (context.ending == ExitCode::kResumable) return report.finish();
 
-  // 5. What is left of the run, what cost most first.
+  // 5. The end of the run, with the costliest results first.
   if (done < config.train.steps) tell_of_patience(context, state, done);
   guard.finish();
   state.end_steps(done);
   report.finish();
   const WholeAccess all(weights.arena, WholeAccess::Access::kRead);
-  if (dump) dump->write_weights();  // before adapters are merged with them
+  if (dump) dump->write_weights();  // before adapters are merged into the weights
   export_trained(context, state, trainer, weights.arena, done);
   state.require_saved();
 }

@@ -12,7 +12,8 @@
 namespace sluice {
 namespace {
 
-/// Collective. Fills the state from the best saved step, which is exported in place of the last one, `done`.
+/// Collective over the context's communicator. Restores the best checkpoint, which is exported in place of
+/// the last step, `done`.
 void take_best_step(JobContext& context, TrainingState& state, std::int64_t done) {
   const HeldOutStep best = state.best();
   if (best.step == 0 && context.is_root())

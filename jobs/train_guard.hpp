@@ -1,4 +1,4 @@
-// Guard of a training run: reactions to steps that went wrong, by [guard] of the job file.
+// Guard of a training run: reactions to faulty steps, as [guard] of the job file says.
 #pragma once
 
 #include "job/job.hpp"
@@ -13,24 +13,24 @@ namespace sluice {
 
 class TrainGuard {
  public:
-  /// All but the options must outlive it.
+  /// All arguments except the options must outlive the guard.
   TrainGuard(JobContext& context, Trainer& trainer, TrainingState& saved);
 
-  /// Largest loss whose update Trainer::step() may make.
+  /// Largest loss with which Trainer::step() may make the update.
   [[nodiscard]] double largest_loss() const { return guard_.largest_loss(); }
 
-  /// Collective over the context's communicator; after each step, before it is saved. Says what is wrong with
-  /// it, and if it was a spike and the job says so, goes back to the last saved step; without one the update
-  /// was left out and that is all. Error(kNumerics) after too many such steps in a row; Error(kInternal) if
+  /// Collective over the context's communicator; called after each step, before it is saved. Prints what is
+  /// wrong with the step. After a spike goes back to the last checkpoint if the job says so and there is one;
+  /// else the update was skipped. Error(kNumerics) after too many such steps in a row; Error(kInternal) if
   /// the ranks do not have the same numbers.
   void after_step(std::int64_t step, const StepMetrics& metrics, double learning_rate);
 
-  /// Says how many updates were left out.
+  /// Prints how many updates were skipped.
   void finish() const;
 
  private:
   void warn_of_spike(std::int64_t step, double loss) const;
-  /// Says once which layer of the model stays collapsed, and what to set.
+  /// Prints once which layer of the model stays collapsed, and which settings help.
   void warn_of_collapse(std::int64_t step, const StepMetrics& metrics);
   void after_left_out(std::int64_t step, const StepMetrics& metrics);
   void compare(std::int64_t step, const StepMetrics& metrics, double learning_rate);

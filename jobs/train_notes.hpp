@@ -1,4 +1,4 @@
-// What a training tells of the machine: its processor before the first step, time and memory after the last.
+// Notes about the machine of a training: its processor before the first step, time and memory after the last.
 #pragma once
 
 #include "job/job.hpp"
@@ -9,19 +9,19 @@
 
 namespace sluice {
 
-/// Collective over the context's communicator. FLOP/s of large matrix products over all ranks, which compute
-/// at once, as they will in training.
+/// Collective over the context's communicator. Rate in FLOP/s of large matrix products over all ranks, which
+/// compute at the same time, as in training.
 [[nodiscard]] double product_rate_of_ranks(const JobContext& context);
 
-/// Rank 0 tells what computes, at `product_rate` FLOP/s over all ranks, and warns of a BLAS whose threads
-/// compete with others.
+/// Prints on rank 0 what computes, with `product_rate` FLOP/s over all ranks, and warns of a BLAS whose
+/// threads compete with others.
 void tell_processor(const JobContext& context, double product_rate);
 
-/// Peak bytes of each rank's memory; empty before the first step.
+/// Peak memory of each rank in bytes; empty before the first step.
 struct RankPeaks {
-  std::vector<std::int64_t> growth;    ///< highest growth above the baseline
-  std::vector<std::int64_t> resident;  ///< highest resident set
-  std::vector<std::int64_t> device;    ///< most that was taken of the GPU; empty without GPUs
+  std::vector<std::int64_t> growth;    ///< highest growth above the baseline, bytes
+  std::vector<std::int64_t> resident;  ///< highest resident set, bytes
+  std::vector<std::int64_t> device;    ///< most bytes in use on the GPU; empty without GPUs
 };
 
 /// Logs the seconds of each phase of this rank's steps.

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-/// Every rank's number, on every rank. Collective over `comm`.
+/// Collective over `comm`. Every rank's number, on every rank.
 std::vector<std::int64_t> of_ranks(Communicator& comm, std::int64_t own) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(comm.size()), 0);
   numbers[static_cast<std::size_t>(comm.rank())] = own;

@@ -1,4 +1,4 @@
-// Report of a training run: the step line, the metrics row, the memory table.
+// Report of a training run: step lines, rows of metrics, memory table.
 #pragma once
 
 #include "base/clock.hpp"
@@ -18,9 +18,9 @@ namespace sluice {
 
 class TrainReport {
  public:
-  /// Collective over the context's communicator: measures what products take. Rank 0 creates the metrics file
-  /// and fills /load if `load` is there. `held_out_files` will be evaluated, `sources` trained on, `samples`
-  /// added at most.
+  /// Collective over the context's communicator: measures the rate of matrix products. Rank 0 creates the
+  /// metrics file, and fills /load if there is a `load`. `held_out_files`: number of files that are
+  /// evaluated; `sources`: number of training sources; `samples`: most samples that are added.
   TrainReport(JobContext& context, const std::optional<LoadReport>& load, std::int64_t held_out_files,
               std::int64_t sources, std::int64_t samples);
 
@@ -30,10 +30,11 @@ class TrainReport {
   void add(std::int64_t step, const StepMetrics& metrics, double learning_rate, double seconds,
            std::vector<double> held_out, std::vector<double> epochs);
 
-  /// Adds answers to prompts after the last step that was added: on rank 0, nothing on others.
+  /// Adds answers to prompts, made after the last step that was added, on rank 0; does nothing on other
+  /// ranks.
   void add(const std::vector<SampleRow>& samples);
 
-  /// Rank 0 prints planned and measured memory of each rank, and closes the file.
+  /// Prints planned and measured memory of each rank on rank 0, and closes the file.
   void finish();
 
  private:

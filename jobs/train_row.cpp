@@ -11,15 +11,15 @@
 namespace sluice {
 namespace {
 
-/// Phases that add up to the step: what the trainer did not count (reading tokens, dumps) is the last one's,
-/// "other".
+/// Seconds of the phases, made to add up to the step: time that the trainer did not count (reading tokens,
+/// dumps) goes to the last phase, "other".
 std::vector<double> phases_of_step(const PhaseSeconds& phases, double step_seconds) {
   std::vector<double> out(phases.begin(), phases.end());
   out.back() += step_seconds - std::accumulate(phases.begin(), phases.end(), 0.0);
   return out;
 }
 
-/// "  held out 4.12345, 3.98765", or nothing.
+/// Text of held-out losses, "  held out 4.12345, 3.98765", or "".
 std::string held_out_text(const std::vector<double>& losses) {
   std::string text;
   for (const double loss : losses)
@@ -27,7 +27,7 @@ std::string held_out_text(const std::vector<double>& losses) {
   return text;
 }
 
-/// "  experts to 2.1x, 3 unused": the load of the busiest expert over the mean of its layer; nothing
+/// Text of the load of the busiest expert over the mean of its layer, "  experts to 2.1x, 3 unused"; ""
 /// without MoE layers.
 std::string expert_text(const TrainRow& row, std::int64_t experts) {
   if (row.expert_tokens.empty()) return "";

@@ -24,7 +24,7 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
   const ModelConfig& model = context.blueprint.model.config;
   const std::int64_t positions = usable_positions(model, config.generate.max_sequence_length);
   options_ = generation_options(config);
-  // No more than the plan has counted for a step.
+  // No more tokens than the plan has counted for a step.
   options_.settings.prefill_tokens = std::min(
       options_.settings.prefill_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
   tokenizer_ = find_tokenizer_for_stops(context);

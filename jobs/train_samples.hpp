@@ -1,4 +1,4 @@
-// Samples: answers of a model that is being trained to a few prompts, every so many steps.
+// Samples: answers to a few prompts by a model in training, every few steps.
 #pragma once
 
 #include "generate/generator.hpp"
@@ -18,18 +18,18 @@ namespace sluice {
 
 class TrainSamples {
  public:
-  /// Collective over the context's communicator. Rank 0 reads generate.prompts, if generate.every_steps is
-  /// not 0; without, this takes no memory. Of an earlier run's samples those of steps behind `steps_done` are
-  /// taken away.
+  /// Collective over the context's communicator. Rank 0 reads generate.prompts if generate.every_steps is not
+  /// 0; otherwise nothing is allocated. Samples that an earlier run has made after step `steps_done` are
+  /// removed.
   TrainSamples(JobContext& context, Trainer& trainer, std::int64_t steps_done);
 
-  /// How many there are in so many steps.
+  /// Most samples that `steps` steps can make.
   [[nodiscard]] std::int64_t most(std::int64_t steps) const {
     return forward_ == nullptr ? 0 : steps / context_.config().generate.every_steps * std::ssize(requests_);
   }
-  /// Collective over the context's communicator, between steps: answers the prompts if it is time. A line is
-  /// printed for each, and written to generate.output. Nothing that training reads is changed. Returns them,
-  /// on rank 0.
+  /// Collective over the context's communicator, between steps: answers the prompts if samples are due.
+  /// Prints a line for each, and writes it to generate.output. Changes nothing that training reads. Returns
+  /// the samples on rank 0.
   std::vector<SampleRow> after_step(std::int64_t step);
 
  private:
@@ -38,11 +38,11 @@ class TrainSamples {
 
   JobContext& context_;
   std::vector<Prompt> prompts_;  ///< prompts, on rank 0 alone
-  /// Tokenizer, on rank 0 or on all ranks; null if the model has none.
+  /// Tokenizer of the model, on rank 0 or on all ranks; null if there is none.
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::vector<GenerationRequest> requests_;
   GenerationOptions options_;
-  std::unique_ptr<CachedForward> forward_;  ///< null if there are no samples
+  std::unique_ptr<CachedForward> forward_;  ///< forward pass for the samples; null if there are none
 };
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// What of a training is saved, when it is not lost with a step that fails, and with which weights it begins.
+// State of a training that is saved, its restoring, and the saving before a failure.
 #pragma once
 
 #include "job/job.hpp"
@@ -11,24 +11,24 @@
 
 namespace sluice {
 
-/// Collective over the context's communicator. The weights that training begins with: none yet where a saved
-/// step brings all of them. What a saved step leaves out, frozen weights, is told to `state`. Errors as
-/// make_weights() and TrainingState::set_base().
+/// Collective over the context's communicator. Weights with which training begins; without values if a
+/// checkpoint brings all of them. Frozen weights, which checkpoints leave out, are announced to `state`.
+/// Errors as make_weights() and TrainingState::set_base().
 [[nodiscard]] Weights make_trained_weights(JobContext& context, TrainingState& state);
 
-/// All that this rank keeps from step to step, in the order in which units are updated, as it is saved and
-/// restored. All must outlive the result.
+/// All state of this rank that lasts from step to step, in the order in which units are updated, for saving
+/// and restoring. All arguments must outlive the result.
 [[nodiscard]] SavedTraining saved_training(const JobContext& context, Trainer& trainer,
                                            const ShardArena& weights);
 
-/// Makes a step. If that ends with Error(kNumerics) the `done` steps before it are saved first, as far as
-/// they are sound: such numbers are found on all ranks alike, and before anything is updated, unless
-/// gradients are released. What made the step fail is what is thrown.
+/// Makes a step. If it ends with Error(kNumerics), the `done` steps before it are saved first, if they are
+/// sound: all ranks find such numbers alike, and before anything is updated, unless gradients are released.
+/// Then throws the error of the step.
 StepMetrics saving_before_failure(const JobContext& context, TrainingState& state, std::int64_t done,
                                   const std::function<StepMetrics()>& step);
 
-/// Gives up what is being saved before weights and optimizer go, of which a thread may still be saving
-/// something.
+/// Abandons a save in progress before weights and optimizer are freed, from which a thread may still be
+/// reading.
 class SavesEnd {
  public:
   explicit SavesEnd(TrainingState& state) : state_(state) {}
@@ -40,8 +40,8 @@ class SavesEnd {
   TrainingState& state_;
 };
 
-/// What the plan says that a step waits for its disk, in seconds, on the rank that waits longest and with the
-/// slowest disk that a step may be waiting for.
+/// Planned seconds that a step waits for its disk, on the rank that waits longest, with the slowest disk for
+/// which a step may wait.
 [[nodiscard]] double planned_disk_seconds(const JobContext& context);
 
 }  // namespace sluice
