@@ -6,7 +6,7 @@ namespace sluice {
 
 namespace {
 
-/// Counts a mark in columns [first, first + length) of each sequence.
+/// Number of tokens with a mark in columns [first, first + length) of each sequence.
 std::int64_t count_marks(const Batch& batch, std::int64_t first, TokenMark mark) {
   std::int64_t count = 0;
   for (std::int64_t row = 0; row < batch.sequences; ++row) {

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-/// Ids, or marks, of each rank's share of some sequences of `width` tokens.
+/// Ids or marks of each rank's share of some sequences, each `width` tokens wide.
 std::vector<std::int64_t> tokens_of_ranks(std::int64_t sequences, std::int64_t width, int ranks) {
   std::vector<std::int64_t> counts;
   for (int rank = 0; rank < ranks; ++rank)
@@ -67,7 +67,8 @@ std::int64_t BatchSource::document_count() const {
   return documents;
 }
 
-/// An outcome after each piece: the others' wait is for one of them, not for all of a large file.
+/// Ranks exchange an outcome after each piece, so that the others wait for one piece, not for all of a large
+/// file.
 void BatchSource::check_tokens() {
   const std::string pieces = share_from_root(comm_, [&] {
     ByteWriter out;

@@ -1,4 +1,4 @@
-// Global batches, the same for any number of ranks, of which each rank gets its share.
+// Source of global batches, the same for any number of ranks, of which each rank gets its share.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -16,20 +16,21 @@ namespace sluice {
 /// Batches of a job: rank 0 reads the token files, and every rank gets its sequences.
 class BatchSource {
  public:
-  /// Collective over `comm`, which must outlive this. Rank 0 alone opens the files, and looks at all ids and
-  /// masks that the steps will read; its failure is thrown on every rank, as is Error(kBadData) if they read
-  /// no target.
+  /// Collective over `comm`, which must outlive this object. Rank 0 alone opens the files, and checks all ids
+  /// and masks that the steps will read; its failure is thrown on every rank, as is Error(kBadData) if they
+  /// read no target.
   BatchSource(Communicator& comm, BatchOptions options);
 
   /// Facts of each file, on every rank.
   [[nodiscard]] const std::vector<SourceFacts>& facts() const { return facts_; }
-  /// Sequences in all files together.
+  /// Number of sequences in all files together.
   [[nodiscard]] std::int64_t sequence_count() const;
-  /// Whether documents are kept apart: a file or the options say where they begin. Always in an evaluation.
+  /// Whether documents are kept apart, because a file or the options say where they begin. Always in an
+  /// evaluation.
   [[nodiscard]] bool marks_documents() const { return marks_documents_; }
   /// Whether a file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return masks_targets_; }
-  /// Documents in the files; counted only with TokenFileOptions::keep_rest, and where they are packed.
+  /// Number of documents in the files; counted only with TokenFileOptions::keep_rest, or if they are packed.
   [[nodiscard]] std::int64_t document_count() const;
 
   /// Positions of the packed sources before the batch of `step`, for go_on(), on rank 0; empty on others and
@@ -38,10 +39,11 @@ class BatchSource {
   /// Goes on with the batch of `step` from the positions that positions() returned for it, so that no earlier
   /// window is packed again. Does nothing on ranks other than 0.
   void go_on(std::int64_t step, const std::vector<PackPosition>& positions);
-  /// Epochs of each source that were completed before the batch of `step`, on rank 0; empty on others.
+  /// Number of epochs of each source completed before the batch of `step`, on rank 0; empty on other ranks.
   [[nodiscard]] std::vector<double> epochs(std::int64_t step);
 
-  /// Collective over the communicator. SourceFiles::sample_digest().
+  /// Collective over the communicator. Digest that identifies the token files, see
+  /// SourceFiles::sample_digest().
   [[nodiscard]] std::string sample_digest();
 
   /// Collective over the communicator. This rank's share of the batch of `step`, possibly no sequence. Rank 0
@@ -49,8 +51,8 @@ class BatchSource {
   /// bad id found by rank 0 is thrown on every rank. A batch may have no target.
   [[nodiscard]] Batch batch(std::int64_t step);
 
-  /// Collective over the communicator, and as costly. This rank's share of sequences [first, first + count)
-  /// of the only file.
+  /// Collective over the communicator. This rank's share of sequences [first, first + count) of the only
+  /// file; as costly as batch().
   [[nodiscard]] Batch sequences(std::int64_t first, std::int64_t count);
 
  private:
@@ -60,7 +62,7 @@ class BatchSource {
 
   Communicator& comm_;
   BatchOptions options_;
-  std::optional<SourceFiles> files_;  ///< rank 0 alone
+  std::optional<SourceFiles> files_;  ///< token files, on rank 0 alone
   std::vector<SourceFacts> facts_;
   std::optional<Mixture> mixture_;  ///< the mixture, once the sources' facts are known
   bool marks_documents_ = false;

@@ -55,7 +55,7 @@ std::span<const std::int64_t> DocumentStarts::read_block(std::int64_t block,
 
 void DocumentStarts::mark(std::int64_t first, std::span<TokenMark> marks) const {
   const std::int64_t end = first + std::ssize(marks);
-  // The last block that begins at or before `first`; what it holds may reach into the range.
+  // The last block that begins at or before `first`, whose documents may reach into the range.
   const auto after = std::ranges::upper_bound(first_of_block_, first);
   std::int64_t block = std::max<std::int64_t>(0, after - first_of_block_.begin() - 1);
   std::vector<std::int64_t> room;
@@ -72,7 +72,7 @@ std::vector<TokenRange> DocumentStarts::runs(std::span<const std::int64_t> docum
   std::span<const std::int64_t> values;
   std::int64_t block = -1;
   for (const std::int64_t document : documents) {
-    const std::int64_t start = document - (begins_unmarked_ ? 1 : 0);  // index into the dataset
+    const std::int64_t start = document - (begins_unmarked_ ? 1 : 0);  // index in the dataset
     if (start >= 0 && start / kBlock != block) {
       block = start / kBlock;
       values = read_block(block, room);

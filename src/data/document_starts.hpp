@@ -10,29 +10,29 @@
 
 namespace sluice {
 
-/// `count` tokens of a file from `first` on.
+/// `count` tokens of a file, from token `first` on.
 struct TokenRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
   bool operator==(const TokenRange&) const = default;
 };
 
-/// Keeps one number in memory for each 4096 documents; the others stay in the file.
+/// Begins of documents; keeps one number in memory per 4096 documents, the others stay in the file.
 class DocumentStarts {
  public:
   [[nodiscard]] static bool are_in(const hdf5::File& file);
 
-  /// Reads the dataset once, block by block. `tokens` is the number of tokens, of rows all in row-major
-  /// order. Error(kBadData) if they are not integers, not one dimension, not ascending, or beyond the last
-  /// token.
+  /// Reads the dataset once, block by block. `tokens` is the number of tokens; rows are counted in row-major
+  /// order. Error(kBadData) if the begins are not integers, not one dimension, not ascending, or beyond the
+  /// last token.
   DocumentStarts(const hdf5::File& file, std::int64_t tokens);
 
-  /// Sets marks[i] to kBegins where token `first` + i begins a document, and leaves the others.
+  /// Sets marks[i] to kBegins if token `first` + i begins a document; other marks are unchanged.
   void mark(std::int64_t first, std::span<TokenMark> marks) const;
 
-  /// Documents in the file: tokens before the first start are one, too.
+  /// Number of documents in the file; tokens before the first begin are a document too.
   [[nodiscard]] std::int64_t documents() const { return count_ + (begins_unmarked_ ? 1 : 0); }
-  /// The tokens of each of these documents, whose numbers ascend. Reads the blocks that they lie in.
+  /// Tokens of each of the given documents, whose numbers must ascend. Reads the blocks in which they lie.
   [[nodiscard]] std::vector<TokenRange> runs(std::span<const std::int64_t> documents) const;
 
  private:
@@ -42,7 +42,8 @@ class DocumentStarts {
   hdf5::Dataset starts_;
   std::int64_t count_ = 0;
   std::int64_t tokens_ = 0;
-  bool begins_unmarked_ = false;  ///< the first token begins a document that the dataset does not name
+  /// Whether the first token begins a document that the dataset does not list.
+  bool begins_unmarked_ = false;
   std::vector<std::int64_t> first_of_block_;
 };
 

@@ -9,13 +9,13 @@
 namespace sluice {
 namespace {
 
-/// The room that bins have left, as a tree of maxima over them.
+/// Free space of bins, as a tree of maxima.
 class Rooms {
  public:
   Rooms(std::size_t bins, std::int32_t capacity)
       : leaves_(std::bit_ceil(bins)), rooms_(2 * leaves_, capacity) {}
 
-  /// Takes room from the first bin that has as much, and says which.
+  /// Takes `size` from the first bin that has as much space, and returns its number.
   std::int32_t take(std::int32_t size) {
     std::size_t node = 1;
     while (node < leaves_) node = 2 * node + (rooms_[2 * node] >= size ? 0 : 1);

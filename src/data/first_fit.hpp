@@ -9,7 +9,7 @@ namespace sluice {
 
 /// Assignment of sizes to bins.
 struct Bins {
-  std::vector<std::int32_t> bin_of;  ///< bin that each size went to
+  std::vector<std::int32_t> bin_of;  ///< number of the bin of each size
   std::int32_t count = 0;
 };
 

@@ -8,7 +8,8 @@ namespace {
 
 constexpr const char* kMaskPath = "/loss_mask";
 
-/// Index in the dataset of element `i` of a box in row-major order. A box of several rows has whole ones.
+/// Index in the dataset of element `i` of a hyperslab in row-major order. A hyperslab of several rows has
+/// whole rows.
 std::vector<std::int64_t> place_in(const hdf5::Hyperslab& box, std::int64_t i) {
   std::vector<std::int64_t> place = box.begin;
   for (std::size_t dim = place.size(); dim-- > 0; i /= box.count[dim]) place[dim] += i % box.count[dim];

@@ -17,12 +17,12 @@ class LossMask {
  public:
   [[nodiscard]] static bool is_in(const hdf5::File& file);
 
-  /// Error(kBadData) if it holds neither integers nor booleans, has another shape than `tokens`, or was not
-  /// written to its end.
+  /// Opens the mask. Error(kBadData) if it holds neither integers nor booleans, has another shape than
+  /// `tokens`, or was not written to its end.
   LossMask(const hdf5::File& file, const std::vector<std::int64_t>& tokens);
 
-  /// Sets marks[i] from kInside to kMasked where token i of those that `tokens` names in the dataset,
-  /// row-major, is 0. Error(kBadData) naming a place that holds neither 0 nor 1.
+  /// Changes marks[i] from kInside to kMasked if the mask is 0 at the i-th of the `tokens` in the dataset,
+  /// row-major. Error(kBadData) with the place of a value that is neither 0 nor 1.
   void mark(const hdf5::Hyperslab& tokens, std::span<TokenMark> marks) const;
 
  private:

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// A number in [0, 1) from 64 random bits.
+/// Number in [0, 1) from 64 random bits.
 double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 }  // namespace
@@ -46,7 +46,7 @@ double Mixture::time_of(std::size_t source, std::int64_t number) const {
   return place / sources_[source].weight;
 }
 
-/// The first sequence that is not before `time`: exact for whatever time_of() rounds to, because that never
+/// The first sequence of a source that is not before `time`; exact for any rounding in time_of(), which never
 /// falls.
 std::int64_t Mixture::first_from(std::size_t source, double time) const {
   std::int64_t number = std::max<std::int64_t>(0, static_cast<std::int64_t>(time * sources_[source].weight));
@@ -56,7 +56,7 @@ std::int64_t Mixture::first_from(std::size_t source, double time) const {
 }
 
 std::vector<Mixture::Turn> Mixture::turns(std::int64_t begin, std::int64_t end, std::int64_t& first) const {
-  // t times all weights sequences lie before a time t, to within one for each source.
+  // Before a time t lie t times the sum of weights sequences, give or take one for each source.
   const auto margin = static_cast<double>(sources_.size() + 1);
   const double from = std::max(0.0, (static_cast<double>(begin) - margin) / all_weights_);
   const double until = (static_cast<double>(end) + margin) / all_weights_;
@@ -94,7 +94,8 @@ std::vector<Mixture::Place> Mixture::at(std::int64_t begin, std::int64_t end) co
                                                                 static_cast<std::size_t>(end - begin));
   std::vector<Place> places(wanted.size());
   for (std::size_t source = 0; source < sources_.size(); ++source) {
-    // Its turns are neighbours in its own order, so that one look at the sampler gives all.
+    // Turns of one source are consecutive in its own order, so a single call of the sampler returns all of
+    // them.
     const auto is_own = [&](const Turn& turn) { return turn.source == source; };
     const auto own = std::ranges::find_if(wanted, is_own);
     if (own == wanted.end()) continue;

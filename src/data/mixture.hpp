@@ -24,7 +24,7 @@ class Mixture {
   struct Source {
     std::int64_t sequences;   ///< sequences in the source, at least 1
     double weight;            ///< weight of the source, positive
-    bool is_endless = false;  ///< whether sequences are numbered by the source's turns, without end
+    bool is_endless = false;  ///< whether sequences are numbered by turns without end, as of packed sources
   };
   /// A sequence of a source.
   struct Place {
@@ -33,24 +33,24 @@ class Mixture {
     bool operator==(const Place&) const = default;
   };
 
-  /// At least one source. Each source's own order is a Sampler's, that of the first one with `seed`, so that
-  /// a mixture of one source is that source.
+  /// Requires at least one source. Each source's order is that of a Sampler; the first one has `seed` itself,
+  /// so that a mixture of one source equals that source.
   Mixture(std::vector<Source> sources, std::int64_t batch_sequences, DataOrder order, std::uint64_t seed);
 
-  /// Sequences at positions [begin, end) of the endless row.
+  /// Sequences at positions [begin, end) of the endless order.
   [[nodiscard]] std::vector<Place> at(std::int64_t begin, std::int64_t end) const;
   /// Sequences of the global batch of `step`, which counts from 0.
   [[nodiscard]] std::vector<Place> batch(std::int64_t step) const;
 
-  /// Cursor of each source: the number of its sequences before a position of the mixture.
+  /// Number of each source's sequences before a position of the mixture.
   [[nodiscard]] std::vector<std::int64_t> taken(std::int64_t position) const;
 
   [[nodiscard]] const Sampler& sampler(std::size_t source) const { return samplers_[source]; }
-  /// Sequences of all sources together.
+  /// Number of sequences of all sources together.
   [[nodiscard]] std::int64_t sequences() const;
 
  private:
-  /// The n-th sequence of a source, and when.
+  /// Turn of a source: its n-th sequence, and the time of it.
   struct Turn {
     double time;
     std::size_t source;
@@ -58,15 +58,14 @@ class Mixture {
   };
   [[nodiscard]] double time_of(std::size_t source, std::int64_t number) const;
   [[nodiscard]] std::int64_t first_from(std::size_t source, double time) const;
-  /// Turns that cover the positions [begin, end), in order; the number of the first one's position is
-  /// `first`.
+  /// Turns that cover positions [begin, end), in order; `first` becomes the position of the first one.
   [[nodiscard]] std::vector<Turn> turns(std::int64_t begin, std::int64_t end, std::int64_t& first) const;
 
   std::vector<Source> sources_;
   std::int64_t batch_sequences_;
   double all_weights_ = 0;
   std::vector<Sampler> samplers_;        ///< sampler of each source, in the order of fractions_
-  std::vector<RandomStream> fractions_;  ///< u of each sequence
+  std::vector<RandomStream> fractions_;  ///< number u of each sequence, as a random stream per source
 };
 
 }  // namespace sluice

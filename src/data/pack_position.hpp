@@ -1,12 +1,12 @@
-// Position in a source of packed sequences, to go on from there.
+// Position in a source of packed sequences, from which reading can go on.
 #pragma once
 
 #include <cstdint>
 
 namespace sluice {
 
-/// How many windows lie before the one that it is in, over all epochs, and how many sequences it has given
-/// since that one began.
+/// Position: number of windows before the present one, over all epochs, and number of sequences that the
+/// present one has given.
 struct PackPosition {
   std::int64_t window = 0;
   std::int64_t given = 0;

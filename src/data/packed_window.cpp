@@ -10,14 +10,14 @@
 namespace sluice {
 namespace {
 
-/// Sequences that a document of so many tokens fills alone.
+/// Number of sequences that a document of `tokens` tokens fills alone.
 std::int64_t full_sequences(std::int64_t tokens, const PackRules& rules) {
   if (tokens <= rules.sequence_length || rules.long_documents == LongDocuments::kLeaveOut) return 0;
   return rules.long_documents == LongDocuments::kCut ? 1 : (tokens - 1) / rules.sequence_length;
 }
 
-/// Tokens of it that are packed beside others. A single one that splitting left was the target of the
-/// sequence before.
+/// Number of tokens of a document that are packed beside others. A single token left by splitting was already
+/// the target of the sequence before.
 std::int64_t packed_tokens(std::int64_t tokens, const PackRules& rules) {
   if (tokens <= rules.sequence_length) return tokens;
   if (rules.long_documents != LongDocuments::kSplit) return 0;

@@ -15,60 +15,61 @@ namespace sluice {
 
 /// Rules of packing.
 struct PackRules {
-  std::int64_t sequence_length = 0;  ///< inputs of a sequence, which is one token more
+  std::int64_t sequence_length = 0;  ///< inputs per sequence, which has one token more
   LongDocuments long_documents = LongDocuments::kSplit;
 };
 
 /// Counts of the documents of some windows.
 struct PackCounts {
   std::int64_t documents = 0;
-  std::int64_t long_documents = 0;  ///< documents with more tokens than a sequence has inputs
-  std::int64_t inputs = 0;          ///< tokens that sequences have as inputs
+  std::int64_t long_documents = 0;  ///< number of documents with more tokens than a sequence has inputs
+  std::int64_t inputs = 0;          ///< number of tokens that sequences have as inputs
   PackCounts& operator+=(const PackCounts& other);
 };
 /// Adds one document to `counts`.
 void count_document(std::int64_t tokens, const PackRules& rules, PackCounts& counts);
 
-/// A document of at most sequence_length tokens lies whole within the inputs of one sequence, beside others
-/// as first-fit decreasing puts them. A longer one begins sequences of its own, which end in the token after
-/// their last input as target; what splitting leaves at its end is packed like a document.
+/// Documents packed into sequences. A document of at most sequence_length tokens lies whole within the inputs
+/// of one sequence, beside others as first-fit decreasing puts them. A longer one begins sequences of its
+/// own, which end in the token after their last input as target; the rest that splitting leaves at its end is
+/// packed like a document.
 class PackedWindow {
  public:
-  /// Bytes for each document that a window holds, while it is made.
+  /// Bytes per document of a window while it is packed.
   static constexpr std::int64_t kDocumentBytes = 128;
 
   PackedWindow() = default;
-  /// `documents` in the order of the file. `shuffle`: the order of the sequences, if they are to have another
-  /// than that of the documents that they begin with.
+  /// Packs `documents`, given in the order of the file. `shuffle`: order of the sequences; nothing: the order
+  /// of the documents with which they begin.
   PackedWindow(std::span<const TokenRange> documents, const PackRules& rules, const RandomStream* shuffle);
 
   [[nodiscard]] std::int64_t sequences() const { return packed_ + full_; }
   [[nodiscard]] const PackCounts& counts() const { return counts_; }
-  /// Runs of tokens, one after the other in the sequence, in the order of the file; each is the beginning of
-  /// a document, or of what takes its place.
+  /// Runs of tokens that make up a sequence, in the order of the file; each is the beginning of a document,
+  /// or of the rest of one.
   [[nodiscard]] std::vector<TokenRange> sequence(std::int64_t index) const;
-  /// Every run of every sequence, in the order of the file but for long documents, which come last.
+  /// Every run of every sequence, in the order of the file, except that long documents come last.
   [[nodiscard]] std::vector<TokenRange> runs() const;
 
  private:
-  /// Sequences that a long document fills alone.
+  /// Sequences that one long document fills alone.
   struct FullRange {
     TokenRange tokens;
-    std::int64_t before;  ///< such sequences of documents before it
+    std::int64_t before;  ///< number of such sequences of documents before it
   };
   void add(const TokenRange& document, const PackRules& rules);
   [[nodiscard]] TokenRange full_sequence(std::int64_t index) const;
 
   std::int64_t length_ = 0;
   PackCounts counts_;
-  std::int64_t packed_ = 0;           ///< sequences of what was packed
-  std::int64_t full_ = 0;             ///< sequences that hold a part of one long document alone
+  std::int64_t packed_ = 0;           ///< number of sequences with packed documents
+  std::int64_t full_ = 0;             ///< number of sequences with a part of one long document
   std::vector<TokenRange> items_;     ///< runs of tokens that were packed, in the file's order
-  std::vector<std::int32_t> by_bin_;  ///< items, those of each sequence together
-  /// Begin of each sequence's documents in by_bin_, and the last one's end.
+  std::vector<std::int32_t> by_bin_;  ///< indices of items, grouped by sequence
+  /// Index in by_bin_ at which each sequence's items begin; the last number is their end.
   std::vector<std::int32_t> bin_begin_;
   std::vector<FullRange> full_runs_;
-  std::optional<Permutation> shuffle_;  ///< order in which the sequences are taken
+  std::optional<Permutation> shuffle_;  ///< order in which the sequences are given; nothing: as they are
 };
 
 }  // namespace sluice

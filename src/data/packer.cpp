@@ -63,7 +63,7 @@ void Packer::enter(std::int64_t window, std::int64_t before) {
   before_ = before;
 }
 
-/// Goes to the window of that sequence. Some windows may have none, but not all of an epoch.
+/// Moves on to the window of a sequence. Some windows may have no sequence, but not all of an epoch.
 void Packer::step_to(std::int64_t number) {
   if (number_ < 0 || number < before_) enter(0, 0);
   while (number >= before_ + window_.sequences()) enter(number_ + 1, before_ + window_.sequences());

@@ -1,4 +1,4 @@
-// The packed sequences of a token file, one after the other for as long as they are asked for.
+// Packs the documents of a token file, one sequence after the other without end.
 #pragma once
 
 #include "data/pack_position.hpp"
@@ -12,16 +12,16 @@ namespace sluice {
 
 /// Options of packing.
 struct PackOptions {
-  std::int64_t window = 0;  ///< documents that are packed together, at most
+  std::int64_t window = 0;  ///< most documents that are packed together
   LongDocuments long_documents = LongDocuments::kSplit;
 };
 
-/// An epoch takes every document once. Its windows are equal parts of the documents in a seeded order, or in
-/// that of the file, and so are the sequences of each. Which sequence is the n-th can be known only by
-/// packing all windows before its own, so one window is kept, and those that follow it cost no more.
+/// Packer of a file. An epoch uses every document once. Its windows are equal parts of the documents, in a
+/// seeded order or in that of the file, and so are the sequences of each. The n-th sequence is known only
+/// after all windows before its own are packed, so one window is kept, and the following ones cost no more.
 class Packer {
  public:
-  /// Looks at the length of every document. `file` must outlive this. Error(kBadData) as
+  /// Reads the length of every document. `file` must outlive this object. Error(kBadData) as
   /// TokenFile::packable_documents(), or if all documents would be left out.
   Packer(const TokenFile& file, const PackOptions& options, std::int64_t sequence_length, DataOrder order,
          std::uint64_t seed);
@@ -29,23 +29,24 @@ class Packer {
   /// Counts of one epoch.
   [[nodiscard]] const PackCounts& counts() const { return counts_; }
   [[nodiscard]] std::int64_t windows() const { return windows_; }
-  /// The least that an epoch may have, which first-fit decreasing comes near to.
+  /// Least number of sequences in an epoch, which first-fit decreasing nearly reaches.
   [[nodiscard]] std::int64_t least_sequences() const;
 
-  /// The window that is number `window`, from 0, of the endless row of them.
+  /// Window number `window`, from 0, of the endless row of windows.
   [[nodiscard]] PackedWindow window(std::int64_t window) const;
 
-  /// Sequence `number`, from 0, of the endless row. Steps from the window that was used last, or from the
-  /// first one if that is past it.
+  /// Sequence `number`, from 0, of the endless row. Searches from the last window used, or from the first one
+  /// if that is past it.
   [[nodiscard]] std::vector<TokenRange> sequence(std::int64_t number);
 
-  /// Position after `given` sequences in all: told from the window that was used last, or from the first one
-  /// if that window is past it.
+  /// Position after `given` sequences, found from the last window used, or from the first one if that is past
+  /// it.
   [[nodiscard]] PackPosition position(std::int64_t given) const;
-  /// Goes on from there, without the windows before. Nothing but a position of this very row gives the same
-  /// sequences.
+  /// Goes on from a position without packing the windows before it. Only a position of this very row gives
+  /// the same sequences.
   void go_on(const PackPosition& position, std::int64_t given);
-  /// Epochs that are through after so many sequences, counted in documents to within those of a sequence.
+  /// Number of epochs completed after `given` sequences, as documents over documents of an epoch, exact to
+  /// those of one sequence.
   [[nodiscard]] double epochs(std::int64_t given);
 
  private:
@@ -58,9 +59,9 @@ class Packer {
   std::uint64_t seed_;
   PackCounts counts_;
   std::int64_t windows_;
-  PackedWindow window_;       ///< window that was used last
+  PackedWindow window_;       ///< the last window used
   std::int64_t number_ = -1;  ///< number of the window in window_; -1: none yet
-  std::int64_t before_ = 0;   ///< sequences before it
+  std::int64_t before_ = 0;   ///< number of sequences before the window
 };
 
 }  // namespace sluice

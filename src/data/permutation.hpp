@@ -1,4 +1,4 @@
-// A seeded order of numbered things, without a table.
+// Seeded permutation of numbers, without a table.
 #pragma once
 
 #include "base/random.hpp"
@@ -11,7 +11,7 @@ namespace sluice {
 /// outside are sent through again until they fall inside ("cycle walking", at most four times on average).
 class Permutation {
  public:
-  /// `size` is positive; the order is a function of it and the stream alone.
+  /// Permutation of `size` > 0 numbers, determined by the size and the stream.
   Permutation(std::int64_t size, const RandomStream& keys);
 
   [[nodiscard]] std::int64_t operator()(std::int64_t position) const;

@@ -12,13 +12,13 @@ namespace sluice {
 /// Order of a source's sequences over steps and epochs.
 class Sampler {
  public:
-  /// `sequences`: how many there are, at least one.
+  /// `sequences`: number of sequences, at least 1.
   Sampler(std::int64_t sequences, DataOrder order, std::uint64_t seed);
 
   [[nodiscard]] std::int64_t sequences() const { return sequences_; }
 
-  /// Sequence numbers at positions [begin, end) of an endless row of passes over all sequences. No memory
-  /// beyond the result, whatever the number of sequences.
+  /// Numbers of the sequences at positions [begin, end) of an endless row of passes over all of them. Takes
+  /// no memory beyond the result.
   [[nodiscard]] std::vector<std::int64_t> at(std::int64_t begin, std::int64_t end) const;
 
  private:

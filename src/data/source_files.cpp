@@ -20,7 +20,7 @@ SourceFacts facts_of(const TokenFile& file, const BatchOptions& options) {
           .masks_targets = file.masks_targets()};
 }
 
-/// Packs the first documents: enough of them to tell how full sequences are.
+/// Packs as many of the first documents as tell how full sequences are.
 void measure(const Packer& packer, SourceFacts& facts) {
   constexpr std::int64_t kMostWindows = 16;
   for (std::int64_t number = 0; number < std::min(kMostWindows, packer.windows()); ++number) {
@@ -42,7 +42,7 @@ void add_packing(const Packer& packer, SourceFacts& facts) {
 
 SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   TokenFileOptions file = options.file;
-  if (options.pack) file.keep_rest = true;  // any number of tokens will do
+  if (options.pack) file.keep_rest = true;  // packed files may have any number of tokens
   for (const TokenSource& named : options.sources) {
     OpenSource& source = sources_.emplace_back(OpenSource{TokenFile::open(named.tokens, file)});
     facts_.push_back(facts_of(source.file, options));
@@ -74,7 +74,7 @@ bool SourceFiles::has_target(const OpenSource& source) {
 }
 
 std::int64_t SourceFiles::check_pieces() const {
-  std::int64_t pieces = 1;  // the look at what all of them have found
+  std::int64_t pieces = 1;  // the last piece, in which the findings of all pieces are judged
   for (const OpenSource& source : sources_) pieces += pieces_of(source);
   return pieces;
 }

@@ -21,30 +21,30 @@ namespace sluice {
 /// Token files of a mixture, on rank 0.
 class SourceFiles {
  public:
-  /// Errors of TokenFile::open(), and of Packer.
+  /// Opens the files. Errors of TokenFile::open(), and of Packer.
   explicit SourceFiles(const BatchOptions& options);
 
-  /// Facts of each file, known to all ranks.
+  /// Facts about each file, known to all ranks.
   [[nodiscard]] const std::vector<SourceFacts>& facts() const { return facts_; }
 
-  /// A look at all ids and masks that the steps will read, in pieces, as TokenCheck has them: each once, in
-  /// ascending order. With the last one Error(kBadData) if the steps read no target at all, and a warning for
-  /// a file that gives them none.
+  /// Checks all ids and masks that the steps will read, in pieces as of TokenCheck: pieces must be run once
+  /// each, in ascending order. The last one throws Error(kBadData) if the steps read no target at all, and
+  /// warns of a file that gives them none.
   [[nodiscard]] std::int64_t check_pieces() const;
   void check(std::int64_t piece);
 
-  /// The order in which the steps take sequences.
+  /// Mixture: the order in which the steps use sequences.
   [[nodiscard]] const Mixture& mixture() const { return *mixture_; }
-  /// Whether batches have marks: of documents, or of a mask.
+  /// Whether batches have marks, of documents or of a mask.
   [[nodiscard]] bool has_marks() const;
-  /// These sequences as one batch, of which nothing is counted yet.
+  /// Reads the given sequences as one batch, without counts.
   [[nodiscard]] Batch read(std::span<const Mixture::Place> places);
-  /// Digest that identifies the files: of up to 16 sequences that the first batch would have of one file
-  /// alone; with several files, of their digests and sizes.
+  /// Digest that identifies the files: of up to 16 sequences that the first batch would have for a single
+  /// file; for several files of their digests and sizes.
   [[nodiscard]] std::string sample_digest();
 
-  /// Reads a sequence as TokenFile::read_sequence() does; of packed documents the sequence of that number,
-  /// filled up with padding.
+  /// Reads a sequence as TokenFile::read_sequence() does; for packed documents the packed sequence of that
+  /// number, with padding.
   void read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids, std::span<TokenMark> marks);
 
   /// Packer of a source, if its documents are packed; else null.
@@ -56,7 +56,7 @@ class SourceFiles {
   struct OpenSource {
     TokenFile file;
     std::optional<Packer> packer{};
-    std::int64_t read = 0;  ///< sequences that the steps read of it
+    std::int64_t read = 0;  ///< number of sequences that the steps read from it
     std::variant<std::monostate, TokenCheck, PackedTokenCheck> check{};
   };
   [[nodiscard]] static std::int64_t pieces_of(const OpenSource& source);

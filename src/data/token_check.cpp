@@ -34,7 +34,7 @@ void TokenCheck::run(const TokenFile& file, std::int64_t piece) {
   run_sorted(file, sequences);
 }
 
-/// Neighbours are read together.
+/// Consecutive sequences are read together.
 void TokenCheck::run_sorted(const TokenFile& file, const std::vector<std::int64_t>& sequences) {
   for (auto first = sequences.begin(); first != sequences.end();) {
     const auto gap =

@@ -14,7 +14,7 @@ namespace sluice {
 namespace {
 
 constexpr const char* kDataset = "tokens";
-/// Tokens that are looked at together before the first step: 1 MiB of ids.
+/// Tokens that are checked together before the first step: 1 MiB of ids.
 constexpr std::int64_t kCheckedTokens = 128 * std::int64_t{1024};
 
 hdf5::Dataset open_tokens(const hdf5::File& file) {
@@ -62,7 +62,7 @@ std::int64_t count_sequences(const hdf5::File& file, const std::vector<std::int6
        kDataset, file.name(), shape_text(shape));
 }
 
-/// Known to be one: open_tokens() has refused what has none.
+/// Number of elements of a shape; open_tokens() has refused shapes for which it overflows.
 std::int64_t product(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
@@ -128,7 +128,7 @@ void TokenFile::read_sequence(std::int64_t index, std::span<std::int64_t> ids,
   std::ranges::fill(marks.subspan(read.size()), TokenMark::kPadding);
 }
 
-/// Tokens of a sequence: the last one may end early.
+/// Hyperslab of a sequence's tokens; the last sequence may be shorter.
 hdf5::Hyperslab TokenFile::box_of(std::int64_t index) const {
   const std::int64_t first = first_token(index);
   const std::int64_t there = std::min(options_.sequence_length + 1, token_count_ - first);
@@ -167,7 +167,7 @@ void TokenFile::check_sequences(std::int64_t first, std::int64_t count, bool& ha
   }
 }
 
-/// `marks` are those of whole sequences, whose first token nothing predicts.
+/// Whether whole sequences with these marks have a target; nothing predicts the first token of a sequence.
 bool TokenFile::holds_target(std::span<const TokenMark> marks) const {
   const std::size_t width =
       is_stream_ ? marks.size() : static_cast<std::size_t>(options_.sequence_length + 1);
@@ -239,11 +239,11 @@ void TokenFile::mark(std::int64_t index, std::span<const std::int64_t> ids,
   if (starts_) starts_->mark(first_token(index), marks);
   for (std::size_t i = 1; i < ids.size() && options_.separator_token; ++i)
     if (ids[i - 1] == *options_.separator_token) marks[i] = TokenMark::kBegins;
-  // The first token of a stream's later sequences was the last target of the one before.
+  // The first token of a later sequence in a stream was the last target of the sequence before.
   marks[0] = index == 0 || !is_stream_ ? TokenMark::kBegins : TokenMark::kInside;
 }
 
-/// `ids` are the file's from `first_token` on.
+/// Checks ids; they are the file's from token `first_token` on.
 void TokenFile::require_known(std::int64_t first_token, std::span<const std::int64_t> ids) const {
   const auto is_unknown = [&](std::int64_t id) { return id < 0 || id >= options_.vocab_size; };
   const auto found = std::ranges::find_if(ids, is_unknown);

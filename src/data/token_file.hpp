@@ -19,8 +19,8 @@ namespace sluice {
 struct TokenFileOptions {
   std::int64_t sequence_length = 0;
   std::int64_t vocab_size = 0;
-  std::optional<std::int64_t> separator_token{};  ///< the last token of each document
-  /// Also the last tokens of a stream that do not fill a sequence, filled up with padding.
+  std::optional<std::int64_t> separator_token{};  ///< id of the last token of each document
+  /// Whether the last tokens of a stream that do not fill a sequence are read too, with padding.
   bool keep_rest = false;
 };
 
@@ -34,34 +34,34 @@ class TokenFile {
   static TokenFile open(const std::filesystem::path& path, const TokenFileOptions& options);
 
   [[nodiscard]] const std::string& name() const { return file_.name(); }
-  /// Rows, or floor((n - 1) / sequence_length) of a stream; with keep_rest rounded up.
+  /// Number of sequences: rows, or floor((n - 1) / sequence_length) for a stream; with keep_rest rounded up.
   [[nodiscard]] std::int64_t sequence_count() const { return sequence_count_; }
 
   [[nodiscard]] std::int64_t token_count() const { return token_count_; }
 
-  /// Whether anything says where documents begin.
+  /// Whether the file or the options say where documents begin.
   [[nodiscard]] bool marks_documents() const { return starts_ || options_.separator_token; }
-  /// Begins of the documents of a stream, for packing. Error(kBadData) if the file is no stream, or has no
-  /// dataset that says so.
+  /// Begins of the documents in a stream, for packing. Error(kBadData) if the file is not a stream, or has no
+  /// dataset with them.
   [[nodiscard]] const DocumentStarts& packable_documents() const;
   /// Whether the file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return mask_.has_value(); }
 
-  /// Reads the whole file: as many as read_sequence() marks. Without marks of its own a stream is one
-  /// document, and a row is.
+  /// Number of documents, for which the whole file is read: as many as read_sequence() marks. A stream
+  /// without marks is one document, and so is a row.
   [[nodiscard]] std::int64_t count_documents() const;
 
-  /// Looks at ids and mask of sequences [first, first + count), in large pieces: Error(kBadData) as
-  /// read_sequence() has it. Sets `has_target` if one of their tokens is a target, and does not look for one
-  /// if it is set.
+  /// Checks ids and mask of sequences [first, first + count), in large pieces. Error(kBadData) as
+  /// read_sequence(). Sets `has_target` if one of their tokens is a target; does not look for one if it is
+  /// set.
   void check_sequences(std::int64_t first, std::int64_t count, bool& has_target) const;
 
-  /// Tokens [run.first, run.first + run.count) of a stream, the first of which begins a document and no other
-  /// does; `ids` have the room, and `marks`, if not empty. Error(kBadData) as read_sequence().
+  /// Reads tokens [run.first, run.first + run.count) of a stream, of which only the first begins a document;
+  /// `ids` has room for them, and so has `marks`, if not empty. Error(kBadData) as read_sequence().
   void read_run(const TokenRange& run, std::span<std::int64_t> ids, std::span<TokenMark> marks) const;
-  /// Looks at ids and mask of a run of tokens, in pieces: Error(kBadData) as read_sequence() has it.
+  /// Checks ids and mask of a run of tokens, in pieces. Error(kBadData) as read_sequence().
   void check_run(const TokenRange& run) const;
-  /// Whether a token of a run that read_run() takes is a target.
+  /// Whether a run of tokens has a target.
   [[nodiscard]] bool has_target(const TokenRange& run) const;
 
   /// Sequence i as sequence_length + 1 ids: the first sequence_length are inputs, the last sequence_length
@@ -71,7 +71,7 @@ class TokenFile {
 
  private:
   TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptions& options);
-  /// open(), without the trial.
+  /// Opens a file without the trial in a process of its own.
   static TokenFile open_here(const std::filesystem::path& path, const TokenFileOptions& options);
   [[nodiscard]] hdf5::Hyperslab box_of(std::int64_t index) const;
   /// Reads the tokens of a sequence without checking their ids.

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-/// Rows of a chunk, and of what waits in memory: 1 MiB of tokens.
+/// Rows of a chunk, and rows that wait in memory: 1 MiB of tokens.
 constexpr std::int64_t kBlockRows = 256 * std::int64_t{1024};
 
 hdf5::Dataset growing(hdf5::File& file, const char* path, DType dtype) {

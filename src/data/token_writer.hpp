@@ -1,4 +1,4 @@
-// Writes a token file: what token_file.hpp reads.
+// Writes token files, which token_file.hpp reads.
 #pragma once
 
 #include "io/hdf5.hpp"
@@ -11,40 +11,41 @@
 
 namespace sluice {
 
-/// A file that is written from front to back in constant memory. All calls from one thread, as of all HDF5.
+/// A token file that is written from front to back in constant memory. All calls come from one thread, as for
+/// all HDF5 files.
 class TokenWriter {
  public:
-  /// Creates the file: `tokens` (int32) and `document_starts` (int64). Messages call it `shown_name`.
-  /// Error(kIo) if it is there or cannot be.
+  /// Creates the file: `tokens` (int32) and `document_starts` (int64). Messages name it `shown_name`.
+  /// Error(kIo) if it exists or cannot be created.
   TokenWriter(const std::filesystem::path& path, const std::string& shown_name);
 
   /// Begins a `loss_mask` (uint8: 1 for a token that counts as a target), with 1 for all tokens so far. Does
   /// nothing if there is one already. Error(kIo).
   void begin_mask();
-  /// The next tokens begin a document.
+  /// Makes the next token the first one of a document.
   void begin_document();
-  /// Appends tokens; `mask` has one value for each, or is empty where there is no `loss_mask`. Error(kIo).
+  /// Appends tokens; `mask` has one value for each, or is empty if there is no `loss_mask`. Error(kIo).
   void append(std::span<const std::int32_t> tokens, std::span<const std::int32_t> mask);
-  /// Writes what is left in memory; nothing can be appended any more. For attributes the file is open until
-  /// close(). Error(kIo).
+  /// Writes the rest; nothing can be appended afterwards. The file stays open until close(), for attributes.
+  /// Error(kIo).
   hdf5::File& finish();
   void close() { file_.close(); }
 
   [[nodiscard]] bool has_mask() const { return mask_.has_value(); }
   [[nodiscard]] std::int64_t token_count() const { return tokens_.count(); }
   [[nodiscard]] std::int64_t document_count() const { return starts_.count(); }
-  /// Tokens that a job can learn: that begin no document, and whose mask, if there is one, is 1.
+  /// Number of tokens that a job can learn: they begin no document, and their mask, if there is one, is 1.
   [[nodiscard]] std::int64_t target_count() const { return targets_; }
 
  private:
-  /// A dataset that grows, and what of it is still in memory.
+  /// A dataset that grows, and its rows that are still in memory.
   template <class T>
   class Column {
    public:
     Column(hdf5::Dataset dataset) : dataset_(std::move(dataset)) {}
     void append(std::span<const T> values);
     void flush();
-    /// Flushes, and lets go of the dataset.
+    /// Writes the rest and closes the dataset.
     void finish();
     [[nodiscard]] std::int64_t count() const { return written_ + static_cast<std::int64_t>(waiting_.size()); }
 
