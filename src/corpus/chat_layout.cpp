@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // templates print objects in the order of their keys
 
-/// ChatML as models are published with it.
+/// Templates with which models with ChatML are published.
 constexpr std::array<std::string_view, 2> kChatMl = {
     R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|)"
     R"(im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }})"
@@ -93,14 +93,14 @@ class JinjaLayout : public ChatLayout {
     ask(settings.dump());
   }
 
-  /// Answer of the helper process to a request; its errors are thrown.
+  /// Asks the helper process, and returns its answer; throws its errors.
   Json ask(const std::string& request) {
     std::optional<std::string> text;
     try {
       text =
           helper_->ask(request, template_.deadline_seconds, template_.name + ": laying out a conversation");
     } catch (...) {
-      helper_.reset();  // the next conversation has a new one
+      helper_.reset();  // the next conversation gets a new process
       throw;
     }
     if (!text) {
@@ -125,7 +125,7 @@ class JinjaLayout : public ChatLayout {
 
 bool has_tools(const Conversation& conversation) { return !conversation.tools->is_null(); }
 
-/// One template for conversations with tools, and one for others.
+/// Layout by one template for conversations with tools, and another for those without.
 class LayoutByTools : public ChatLayout {
  public:
   LayoutByTools(std::unique_ptr<ChatLayout> plain, std::unique_ptr<ChatLayout> with_tools)

@@ -40,7 +40,7 @@ Json history_of(JsonRow& row) {
   return messages;
 }
 
-/// Alpaca's: an instruction and perhaps what it is about, in one message of a user.
+/// Question in Alpaca's form: an instruction and optionally its input, as one message of a user.
 Json instruction_of(JsonRow& row) {
   Json messages = history_of(row);
   std::string asked = row.text("instruction");
@@ -50,13 +50,13 @@ Json instruction_of(JsonRow& row) {
   return messages;
 }
 
-/// The answer at the first of these keys that the row has.
+/// Answer at the first of these keys that the row has.
 Json answer_of(JsonRow& row, std::initializer_list<const char*> keys) {
   const auto* const key = std::ranges::find_if(keys, [&](const char* name) { return row.has(name); });
   return messages_of(row.take(*key), *key, "assistant");
 }
 
-/// A list of messages, and the better of two answers where they end with what a user says.
+/// Conversation of a list of messages; if it ends with the user, the better of two answers is added.
 Json listed_messages(JsonRow& row, const char* key) {
   Json messages = messages_of(row.take(key), key, "user");
   if (row.has("chosen") && !is_of(messages.back(), {"assistant"}))
@@ -64,10 +64,10 @@ Json listed_messages(JsonRow& row, const char* key) {
   return messages;
 }
 
-/// Texts are what a user asks and an assistant answers.
+/// Conversation of a prompt and its answer; texts are what a user asks and an assistant answers.
 Json prompt_and_answer(JsonRow& row) {
   if (!row.has("completion") && row.has_list("chosen")) {
-    // Some tables have the whole conversation there, which begins with the prompt again.
+    // Some tables have the whole conversation there, which repeats the prompt.
     Json chosen = messages_of(row.take("chosen"), "chosen", "assistant");
     if (!is_of(chosen.front(), {"assistant", "tool"})) return chosen;
   }
@@ -102,7 +102,8 @@ std::optional<Json> asked_messages(JsonRow& row) {
   return std::nullopt;
 }
 
-/// LLaMA-Factory's and ShareGPT's: messages that begin with their own system's keep it.
+/// Adds the system message of LLaMA-Factory's and ShareGPT's rows; messages that begin with their own keep
+/// it.
 void put_system(JsonRow& row, Json& messages) {
   if (!row.has("system") || is_of(messages.front(), {"system", "developer"})) return;
   const std::string system = row.text("system");
@@ -112,7 +113,7 @@ void put_system(JsonRow& row, Json& messages) {
   messages = std::move(longer);
 }
 
-/// Functions as transformers gives them to templates: each in an object that says so.
+/// Functions in the form that transformers gives to templates: each wrapped in an object of type "function".
 Json wrapped_functions(const Json& functions) {
   Json tools = Json::array();
   for (const Json& function : functions) {
@@ -126,7 +127,7 @@ Json tools_of(JsonRow& row) {
   const char* const key = row.has("tools") ? "tools" : "functions";
   Json tools = row.take(key);
   if (tools.is_null() || tools == "") return nullptr;
-  // Some keep the list as a text, since its schemas differ from line to line.
+  // Some tables keep the list as a text, because its schemas differ from line to line.
   if (tools.is_string()) tools = Json::parse(tools.get<std::string>(), nullptr, /*allow_exceptions=*/false);
   if (!tools.is_array()) fail(ExitCode::kBadData, "'{}' is no list", key);
   if (tools.empty()) return nullptr;

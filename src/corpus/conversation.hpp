@@ -1,5 +1,5 @@
-// Rows of JSON: a text, or a conversation in one of the forms that people keep them in. All that reads rows
-// reads them here: texts to be learnt and prompts to be answered.
+// Reads rows of JSON: a text, or a conversation in one of its common forms. Every reader of rows uses this:
+// for texts to be learnt, and for prompts to be answered.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,17 +16,17 @@ class JsonRow;
 
 /// Options of reading a row.
 struct LineOptions {
-  std::string field;        ///< key of the text; "": a conversation where there is one, else the key "text"
-  bool keeps_tools = true;  ///< the functions that an assistant may call
+  std::string field;            ///< key of the text; "": a conversation if there is one, else the key "text"
+  bool keeps_tools = true;      ///< whether the list of functions that an assistant may call is kept
   bool keeps_reasoning = true;  ///< whether an assistant's reasoning before its answer is kept
 };
 
 /// A conversation in the form that chat templates take.
 struct Conversation {
   std::shared_ptr<const nlohmann::ordered_json>
-      messages;  ///< objects with a role; keys in the order of the file, as templates print them
-  std::shared_ptr<const nlohmann::ordered_json> tools;  ///< list of tools, or null
-  /// Whether each message is trained on; false where it is marked as not to be learnt.
+      messages;  ///< list of objects with a role; keys in the order of the file, as templates print them
+  std::shared_ptr<const nlohmann::ordered_json> tools;  ///< list of tools; null if there is none
+  /// Whether each message is trained on; false for those marked as not to be learnt.
   std::vector<bool> is_trained;
 };
 
@@ -44,12 +44,12 @@ struct Line {
 /// follow "FILE:LINE: ", for anything else.
 [[nodiscard]] Line read_line(std::string_view line, const LineOptions& options);
 
-/// The conversation of a row that is to be answered: messages in the same forms, or a "prompt" or
-/// "instruction" with or without a system and tools. Nothing if it has none, or a "prompt" alone, which is a
-/// text. Errors as read_line().
+/// Reads the conversation of a row that is to be answered: messages in the same forms, or a "prompt" or
+/// "instruction" with or without a system and tools. Nothing if the row has none, or only a "prompt" text.
+/// Errors as read_line().
 [[nodiscard]] std::optional<Conversation> read_asked(JsonRow& row);
 
-/// A conversation with nothing but these messages, a JSON list.
+/// A conversation of the given messages, a JSON list, and nothing else.
 [[nodiscard]] Conversation conversation_with(const nlohmann::ordered_json& messages);
 
 }  // namespace sluice::corpus

@@ -78,7 +78,7 @@ void DocumentEncoder::encode_conversation(const Conversation& conversation, Enco
     for (std::int32_t& value : out.mask) value = 1 - value;  // the spans were those that do not count
 }
 
-/// The answers that count; of `all` those that do not.
+/// Answers that count for the loss; for Loss::kAll those that do not.
 std::vector<AnswerSpan> DocumentEncoder::chosen(const Conversation& conversation,
                                                 const std::vector<AnswerSpan>& answers) const {
   if (answers.empty()) return answers;

@@ -1,4 +1,4 @@
-// Pieces of sources to tokens. One for each thread.
+// Encodes pieces of documents as tokens; one encoder per thread.
 #pragma once
 
 #include "corpus/chat_layout.hpp"
@@ -16,9 +16,9 @@ namespace sluice::corpus {
 
 /// Tokens of a conversation that count as targets.
 enum class Loss {
-  kAssistant,  ///< the assistant's messages, but for those with "train": false
-  kAll,        ///< all but what assistants say in messages with "train": false
-  kLast,       ///< the last message of an assistant
+  kAssistant,  ///< the assistant's messages, except those with "train": false
+  kAll,        ///< everything except assistants' messages with "train": false
+  kLast,       ///< the assistant's last message
 };
 
 /// Result of encoding one piece of a document.
@@ -26,16 +26,16 @@ struct EncodedDocumentPiece {
   std::vector<text::TokenId> ids;
   /// Loss mask of a conversation, one value per token; empty: all tokens count.
   std::vector<std::int32_t> mask;
-  std::string fault;  ///< fault that kept the piece from being encoded; "": none
+  std::string fault;  ///< reason why the piece could not be encoded, or ""
   bool is_conversation = false;
   bool is_text_file = false;
   bool begins = true;
   bool ends = true;
   std::size_t source = 0;
   std::int64_t line = 0;
-  std::int64_t row = 0;      ///< row of the piece in its file, see DocumentPiece::row
-  Fate fate = Fate::kDrawn;  ///< whether the piece is trained on or held out, see DocumentPiece::fate
-  std::int64_t repairs = 0;  ///< parts that were no UTF-8
+  std::int64_t row = 0;               ///< row of the piece in its file, see DocumentPiece::row
+  Fate fate = Fate::kDrawn;           ///< token file of the piece, see DocumentPiece::fate
+  std::int64_t repairs = 0;           ///< number of parts that were not UTF-8
   std::vector<std::string> unused{};  ///< keys of the row, and of its messages, that were not used
 };
 
@@ -49,10 +49,11 @@ struct EncodingOptions {
 /// Encodes pieces of documents as tokens with a loss mask. One per thread.
 class DocumentEncoder {
  public:
-  /// `tokenizer` and `options` must outlive it.
+  /// `tokenizer` and `options` must outlive the encoder.
   DocumentEncoder(const text::Tokenizer& tokenizer, const EncodingOptions& options);
 
-  /// A fault of the piece is told in the result. Error for what is wrong with more than this piece.
+  /// Encodes a piece. Faults of the piece are in the result; Error for faults that concern more than this
+  /// piece.
   [[nodiscard]] EncodedDocumentPiece encode(const DocumentPiece& piece);
 
  private:
@@ -64,7 +65,7 @@ class DocumentEncoder {
   const EncodingOptions* options_;
   text::Encoder encoder_;
   TemplateKeys template_keys_;
-  std::unique_ptr<ChatLayout> layout_;  ///< made with the first conversation
+  std::unique_ptr<ChatLayout> layout_;  ///< layout of conversations, made with the first one
 };
 
 }  // namespace sluice::corpus

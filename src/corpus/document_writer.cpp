@@ -28,7 +28,8 @@ void DocumentWriter::refuse_unknown(std::string_view whose, text::TokenId id) co
        whose, tokenizer_->decode(std::span(&id, 1), text::Specials::kKeep), id, frame_.vocab_size - 1);
 }
 
-/// A line of JSON is one line; of text those in front of the token are counted.
+/// Checks the ids of a piece. A row of JSON has one line number; in a text the lines before the token are
+/// counted.
 void DocumentWriter::require_known(const EncodedDocumentPiece& piece,
                                    const std::filesystem::path& source) const {
   const auto unknown = find_unknown(piece.ids);
@@ -44,12 +45,12 @@ void DocumentWriter::require_known(const EncodedDocumentPiece& piece,
 bool DocumentWriter::is_held_out() const {
   if (holdout_ == nullptr) return false;
   if (fate_ != Fate::kDrawn) return fate_ == Fate::kHeldOut;
-  // 53 bits are what a double holds of a number in [0, 1).
+  // A double holds 53 bits of a number in [0, 1).
   const double drawn = static_cast<double>(draw_.bits(static_cast<std::uint64_t>(document_)) >> 11) * 0x1p-53;
   return drawn < holdout_share_;
 }
 
-/// The first token of a document is there: it is no empty one.
+/// Begins a document: its first token is there, so it is not empty.
 void DocumentWriter::begin() {
   writer_ = &(is_held_out() ? holdout_ : output_)->writer();
   writer_->begin_document();
@@ -71,18 +72,18 @@ void DocumentWriter::put(std::span<const text::TokenId> ids, std::span<const std
   last_ = ids.back();
 }
 
-/// Tokens that every document gets which is no conversation.
+/// Appends tokens that every document gets, except conversations.
 void DocumentWriter::put_frame(std::span<const text::TokenId> ids) {
   if (const auto unknown = find_unknown(ids)) refuse_unknown("every text gets", ids[*unknown]);
   put(ids, {});
 }
 
-/// Tokens of a document that is no conversation, whose template would say how it begins.
+/// Appends the tokens of a document, with its frame; a conversation's template has one of its own.
 void DocumentWriter::put_framed(std::span<const text::TokenId> ids) {
   if (ids.empty()) return;
   if (!has_tokens_) {
     begin();
-    // A text may be written with its begin-of-text.
+    // A text may already begin with its begin-of-text token.
     if (const auto& before = tokenizer_->frame_before(); !before.empty() && ids.front() != before.front())
       put_frame(before);
   }
@@ -123,7 +124,7 @@ void DocumentWriter::write(const EncodedDocumentPiece& piece, const std::filesys
   }
   put_framed(ids);
   if (!piece.ends) return;
-  // A file that ends with the end-of-text token has no other document behind it.
+  // After an end-of-text token at the end of a file no other document follows.
   if (has_tokens_ || !was_split_) end(/*is_framed=*/true);
   was_split_ = false;
 }

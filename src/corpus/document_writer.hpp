@@ -1,4 +1,4 @@
-// Documents, piece by piece, into one of two token files.
+// Writes documents, piece by piece, to one of two token files.
 #pragma once
 
 #include "base/random.hpp"
@@ -17,22 +17,24 @@
 
 namespace sluice::corpus {
 
-/// Tokens that documents get besides their own.
+/// Special tokens that documents get besides their own.
 struct DocumentFrame {
-  std::optional<text::TokenId> end;        ///< token that ends each document, unless it is there already
-  std::optional<text::TokenId> separator;  ///< ends a document where it stands in a text file
-  std::int64_t vocab_size = 0;             ///< ids must be below
+  /// Token that ends each document, unless it is there already; nothing: none.
+  std::optional<text::TokenId> end;
+  std::optional<text::TokenId> separator;  ///< token that separates documents in a text file; nothing: none
+  std::int64_t vocab_size = 0;             ///< size of the vocabulary: ids must be below it
 };
 
 /// Writes documents to the token file of training or to the held-out one.
 class DocumentWriter {
  public:
-  /// All must outlive it; `holdout` may be null. Both files get a mask with the first conversation.
+  /// All arguments must outlive the writer; `holdout` may be null. Both files get a mask with the first
+  /// conversation.
   DocumentWriter(const text::Tokenizer& tokenizer, const DocumentFrame& frame, StagedTokenFile& output,
                  StagedTokenFile* holdout, double holdout_share);
 
-  /// The next piece, of the file `source`, which has no fault. Error(kBadData) for an id that the model does
-  /// not know, with the line of the file that has it.
+  /// Writes the next piece, which comes from `source` and has no fault. Error(kBadData) for an id outside the
+  /// vocabulary, with the line of the file.
   void write(const EncodedDocumentPiece& piece, const std::filesystem::path& source);
   [[nodiscard]] std::int64_t empty_documents() const { return empty_documents_; }
 
@@ -55,11 +57,11 @@ class DocumentWriter {
   double holdout_share_;
   Fate fate_ = Fate::kDrawn;  ///< fate of the current document
   RandomStream draw_;
-  std::int64_t document_ = 0;      ///< the number of the one at work, empty ones counted
+  std::int64_t document_ = 0;      ///< number of the current document; empty ones count
   bool has_tokens_ = false;        ///< whether the current document has tokens
-  bool was_split_ = false;         ///< the text file at work, at a separator
-  text::TokenId last_ = -1;        ///< last token of the document
-  TokenWriter* writer_ = nullptr;  ///< writer of the current document
+  bool was_split_ = false;         ///< whether the current text file was split at a separator
+  text::TokenId last_ = -1;        ///< last token of the current document
+  TokenWriter* writer_ = nullptr;  ///< token file of the current document
   std::int64_t empty_documents_ = 0;
   std::vector<std::int32_t> ones_;
 };

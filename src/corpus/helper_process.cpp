@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = std::size_t{1} << 30;
 
-/// Both ends; a started program has no other ends of other helpers, which it would keep alive.
+/// A pair of connected sockets that other child processes do not inherit, since they would keep a helper
+/// alive.
 std::pair<FileDescriptor, FileDescriptor> connected_sockets() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -24,7 +25,7 @@ std::pair<FileDescriptor, FileDescriptor> connected_sockets() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-/// Whether the socket can be read (or written) before the deadline.
+/// Waits until the socket can be read (or written); false at the deadline.
 bool wait_for(int socket, short events, const Deadline& deadline) {
   while (!deadline.passed()) {
     pollfd waiting{socket, events, 0};

@@ -1,4 +1,4 @@
-// A program that answers one line with one line, for as long as its owner lives.
+// Helper process: a program that answers each line with a line, for the lifetime of its owner.
 #pragma once
 
 #include "io/child_process.hpp"
@@ -11,15 +11,15 @@
 
 namespace sluice::corpus {
 
-/// Not for several threads at once. The program is ended with its owner; of its error output nothing is seen.
+/// A helper process. Not thread-safe. The program ends with its owner; its error output is dropped.
 class HelperProcess {
  public:
-  /// Starts words[0], looked for in PATH. Error(kTooLittle) if it cannot be started.
+  /// Starts program words[0], looked for in PATH. Error(kTooLittle) if it cannot be started.
   explicit HelperProcess(const std::vector<std::string>& words);
 
-  /// Sends a line and returns the answer, both without their line break; nothing if the program has ended, or
-  /// answers with more than a gigabyte. Error(kBadData) after `deadline_seconds`, calling what is asked for
-  /// `what`; the program is then ended and answers no more.
+  /// Sends a line and returns the answer, both without line breaks; nothing if the program has ended, or
+  /// answers with more than a gigabyte. Error(kBadData) after `deadline_seconds`, which names `what` was
+  /// asked; the program is then ended.
   [[nodiscard]] std::optional<std::string> ask(std::string_view line, double deadline_seconds,
                                                std::string_view what);
 

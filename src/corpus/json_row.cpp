@@ -12,7 +12,7 @@ namespace {
 
 using Json = JsonRow::Json;
 
-/// A number that Python writes as NaN or Infinity is one that a table does not have.
+/// Replaces NaN and Infinity, as Python writes missing numbers, by null.
 void take_nan_for_null(Json& value) {
   if (value.is_number_float() && !std::isfinite(value.get<double>())) value = nullptr;
   if (value.is_structured())

@@ -1,4 +1,4 @@
-// A row of somebody else's table as JSON: which keys it has, and which of them nobody has asked for.
+// A row of JSON from another program's table, which keeps track of the keys that are used.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,25 +9,26 @@
 
 namespace sluice::corpus {
 
-/// An object whose keys are asked for one by one. A key that is null is absent, as tables that are written as
-/// JSON have every column in every row; NaN and Infinity, which Python writes, are null.
+/// A JSON object whose keys are asked for one by one. A key with null counts as absent, because tables
+/// written as JSON have every column in every row; NaN and Infinity, which Python writes, count as null.
 class JsonRow {
  public:
-  using Json = nlohmann::ordered_json;  ///< objects keep the file's order, in which chat templates print them
+  /// JSON that keeps the file's order of keys, in which chat templates print them.
+  using Json = nlohmann::ordered_json;
 
-  /// Error(kBadData), in words that follow "FILE:LINE: ", for text that is no JSON object.
+  /// Parses a row. Error(kBadData), in words that follow "FILE:LINE: ", for text that is not a JSON object.
   explicit JsonRow(std::string_view text);
 
-  /// Whether the key is there and not null. Does not count as asking for it.
+  /// Whether a key is present and not null. Does not count as use.
   [[nodiscard]] bool has(const std::string& key) const;
-  /// Whether the key holds a text, or a list. Neither counts as asking for it.
+  /// Whether a key holds a text, or a list. Does not count as use.
   [[nodiscard]] bool has_text(const std::string& key) const;
   [[nodiscard]] bool has_list(const std::string& key) const;
-  /// Value at a key; null if it is absent.
+  /// Value at a key; null if it is absent. Counts as use.
   [[nodiscard]] const Json& take(const std::string& key);
-  /// The text at a key. Error(kBadData) if there is none.
+  /// Text at a key. Error(kBadData) if there is none. Counts as use.
   [[nodiscard]] std::string text(const std::string& key);
-  /// Keys that are not null and were not asked for, in the order of the row.
+  /// Keys that are not null and were not used, in the order of the row.
   [[nodiscard]] std::vector<std::string> unused() const;
 
  private:
@@ -37,7 +38,7 @@ class JsonRow {
   std::vector<std::string> taken_;
 };
 
-/// The text at a key of any object. Error(kBadData), which lists the keys that it has, if there is none.
+/// Text at a key of an object. Error(kBadData), with the keys that it has, if there is none.
 [[nodiscard]] std::string text_at(const JsonRow::Json& object, const std::string& key);
 
 }  // namespace sluice::corpus

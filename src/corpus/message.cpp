@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Names of who speaks in ShareGPT's form, and the roles of chat templates.
+/// Roles of chat templates by the names of speakers in ShareGPT's form.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSpeakers = {{
     {"human", "user"},
     {"user", "user"},
@@ -32,7 +32,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSpeaker
     {"tool_response", "tool"},
     {"ipython", "ipython"},
 }};
-/// Roles whose messages are the call of a function, as JSON.
+/// Roles whose messages are a function call as JSON.
 constexpr std::array<std::string_view, 2> kCallers = {"function_call", "tool_call"};
 constexpr std::array<std::string_view, 7> kRoles = {"system",   "user",      "assistant", "tool",
                                                     "function", "developer", "ipython"};
@@ -45,8 +45,8 @@ void drop_nulls(Json& object) {
 
 Json call_of(const Json& function) { return {{"type", "function"}, {"function", function}}; }
 
-/// Calls that LLaMA-Factory keeps as the text of a message: an object with "name" and "arguments", or a list
-/// of them.
+/// Function calls that LLaMA-Factory keeps as a message's text: an object with "name" and "arguments", or a
+/// list of them.
 Json calls_in(const std::string& text) {
   const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   Json calls = Json::array();
@@ -78,7 +78,7 @@ Json message_of_speaker(const Json& turn) {
   return message;
 }
 
-/// A list of parts as one text; parts of other kinds need a model that sees or hears.
+/// Joins a list of parts to one text; parts of other kinds need a model that sees or hears.
 void join_parts(Json& message, std::size_t index) {
   const auto content = message.find("content");
   if (content == message.end() || !content->is_array()) return;
@@ -107,7 +107,7 @@ void tidy_calls(Json& message) {
   }
 }
 
-/// Takes a mark of what is learnt out of a message. Nothing where it has none.
+/// Removes a mark from a message that says whether it is learnt, and returns it; nothing if there is none.
 std::optional<bool> take_mark(Json& message, const char* key, std::size_t index) {
   const auto found = message.find(key);
   if (found == message.end()) return std::nullopt;

@@ -1,4 +1,4 @@
-// Messages of conversations in their spellings.
+// Messages of conversations, in all spellings that are supported.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 
 namespace sluice::corpus {
 
-/// Names under which people keep what an assistant thought.
+/// Keys under which tables keep an assistant's reasoning.
 inline constexpr std::array<std::string_view, 3> kReasoningKeys = {"reasoning_content", "thinking",
                                                                    "reasoning"};
 

@@ -26,7 +26,7 @@ std::optional<JsonNode> settings(const fs::path& path) {
   return JsonNode::parse(read_text_file(path, kMostBytes), path.string());
 }
 
-/// config.json, or the part of it that describes the text model.
+/// Object of config.json with `key`: the document itself, or its description of the text model.
 JsonNode text_config(const fs::path& directory, const char* key) {
   const fs::path path = directory / "config.json";
   const std::optional<JsonNode> config = settings(path);
@@ -34,7 +34,7 @@ JsonNode text_config(const fs::path& directory, const char* key) {
   return !config->has(key) && config->has("text_config") ? config->object("text_config") : *config;
 }
 
-/// A token as tokenizer_config.json names it: a text, or an object with a "content".
+/// A token in tokenizer_config.json: a text, or an object with a "content".
 std::optional<std::string> named_token(const JsonNode& node, const char* key) {
   if (!node.has(key)) return std::nullopt;
   return node.value()[key].is_object() ? node.object(key).text("content") : node.text(key);
@@ -50,10 +50,10 @@ std::optional<text::TokenId> end_in_config(const fs::path& directory) {
   return first.get<text::TokenId>();
 }
 
-/// Chat templates by their names; each has the file that it is from.
+/// Chat templates by name, each with its file.
 using Templates = std::map<std::string, std::pair<std::string, std::string>>;
 
-/// The templates of this node, whose "chat_template" may be a text or a list of named ones.
+/// Templates in a node, whose "chat_template" may be a text or a list of named ones.
 Templates templates_in(const JsonNode& node) {
   Templates found;
   if (!node.has("chat_template")) return found;
@@ -66,7 +66,7 @@ Templates templates_in(const JsonNode& node) {
   return found;
 }
 
-/// The templates that have files of their own.
+/// Templates that have files of their own.
 Templates template_files(const fs::path& directory) {
   Templates found;
   const auto add = [&](const char* name, const fs::path& file) {

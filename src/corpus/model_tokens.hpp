@@ -1,4 +1,4 @@
-// Facts about a model's tokens in the files beside tokenizer.json.
+// Facts about a model's tokens from the files beside tokenizer.json.
 #pragma once
 
 #include "corpus/chat_layout.hpp"
@@ -11,12 +11,12 @@
 
 namespace sluice::corpus {
 
-/// vocab_size of config.json: ids of the model's embedding. Error(kBadData) if there is none.
+/// Size of the model's vocabulary: vocab_size of config.json. Error(kBadData) if there is none.
 [[nodiscard]] std::int64_t read_vocab_size(const std::filesystem::path& directory);
 
-/// The token that ends a document: `wanted` if it is one, else eos_token of tokenizer_config.json, else
-/// eos_token_id of config.json (the first of a list). Error(kUsage) if `wanted` is no token, Error(kBadData)
-/// if nothing says one.
+/// Token that ends a document: `wanted` if given, else eos_token of tokenizer_config.json, else eos_token_id
+/// of config.json (the first of a list). Error(kUsage) if `wanted` is not a token, Error(kBadData) if no file
+/// names one.
 [[nodiscard]] text::TokenId read_end_token(const std::filesystem::path& directory,
                                            const text::Tokenizer& tokenizer, const std::string& wanted);
 

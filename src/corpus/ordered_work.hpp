@@ -1,4 +1,4 @@
-// Work that several threads do and one takes, in the order in which it was given out.
+// Work that several threads do, with results in the order of the inputs.
 #pragma once
 
 #include <condition_variable>
@@ -15,17 +15,17 @@
 
 namespace sluice::corpus {
 
-/// A thread that makes inputs, threads that turn each into an output, and take() for the outputs in order. A
-/// bounded number of inputs and outputs is in memory. An exception of a thread comes out of take(), in its
-/// place in the order.
+/// Ordered work: one thread makes inputs, several threads turn each into an output, and take() returns
+/// outputs in order. Memory holds a bounded number of inputs and outputs. An exception of a thread is thrown
+/// by take(), in its place in the order.
 template <class Input, class Output>
 class OrderedWork {
  public:
   using Make = std::function<std::optional<Input>()>;
   using Turn = std::function<Output(const Input&)>;
 
-  /// `make` is called by one thread until it returns nothing; `turner` once by each thread that works, for
-  /// what it works with. What they refer to must outlive this.
+  /// One thread calls `make` until it returns nothing; each working thread calls `turner` once, for the
+  /// function with which it works. Objects to which they refer must outlive this object.
   OrderedWork(Make make, const std::function<Turn()>& turner, std::size_t threads) : most_(3 * threads) {
     threads_.emplace_back([this, make = std::move(make)] { produce(make); });
     for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this, turn = turner()] { work(turn); });
@@ -41,7 +41,7 @@ class OrderedWork {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  /// The next output; nothing behind the last.
+  /// The next output; nothing after the last one.
   [[nodiscard]] std::optional<Output> take() {
     std::unique_lock lock(mutex_);
     changed_.wait(
@@ -109,7 +109,7 @@ class OrderedWork {
   const std::size_t most_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Job>> jobs_;  ///< made and not taken yet, in order
+  std::deque<std::shared_ptr<Job>> jobs_;  ///< jobs that were made and not taken yet, in order
   std::size_t next_ = 0;                   ///< index into jobs_ of the first job that no thread has begun
   bool is_complete_ = false;               ///< whether all jobs have been added
   bool is_stopped_ = false;                ///< whether no thread takes any more jobs

@@ -34,7 +34,7 @@ SourceReader::SourceReader(std::vector<fs::path> paths, Format format, Documents
       documents_(documents),
       tokenizer_(tokenizer),
       stops_(std::move(stops)) {
-  // The form of a stream is found in its turn: it can be read once only.
+  // The form of a stream is found when its turn comes, because it can be read only once.
   for (std::size_t source = 0; source < paths_.size(); ++source) {
     if (is_stream(paths_[source])) continue;
     open(source);
@@ -44,7 +44,7 @@ SourceReader::SourceReader(std::vector<fs::path> paths, Format format, Documents
   source_ = 0;
 }
 
-/// Opens a source and reads the front of the file into the buffer.
+/// Opens a source and reads the front of its file into the buffer.
 void SourceReader::open(std::size_t source) {
   file_ = SourceFile::open(paths_[source]);
   source_ = source;
@@ -110,7 +110,7 @@ void SourceReader::require_room(std::string_view what) const {
          paths_[source_].string(), line_, what);
 }
 
-/// Moves on without handing anything out.
+/// Drops bytes without returning them.
 void SourceReader::drop(std::size_t bytes) {
   line_ += std::ranges::count(left().substr(0, bytes), '\n');
   begin_ += bytes;
@@ -166,7 +166,7 @@ void SourceReader::take_lines(bool at_end, Batch& batch) {
 
 void SourceReader::drop_blanks() { drop(std::min(left().find_first_not_of(" \t\r\n"), left().size())); }
 
-/// Drops what stands before the next row. False if there is none in what is left.
+/// Drops bytes before the next row. False if there is no row in the rest.
 bool SourceReader::find_value(bool at_end, Batch& batch) {
   for (drop_blanks(); !left().empty(); drop_blanks()) {
     const char next = left().front();
@@ -190,24 +190,25 @@ bool SourceReader::find_value(bool at_end, Batch& batch) {
   return false;
 }
 
-/// Rows in an array, or one after another: an array of any length is never in memory whole.
+/// Takes rows in an array, or one after another; an array of any length is never in memory as a whole.
 void SourceReader::take_values(bool at_end, Batch& batch) {
   while (find_value(at_end, batch)) {
     const std::size_t end = scanner_.find_end(left());
     if (end == std::string_view::npos && !at_end) return require_room("a row");
     scanner_.restart();
     ++row_;
+    // A cut row is fault enough.
     if (array_ != Array::kOutside)
-      array_ = end == std::string_view::npos ? Array::kOutside : Array::kBehindRow;  // a cut row says enough
+      array_ = end == std::string_view::npos ? Array::kOutside : Array::kBehindRow;
     put(std::min(end, left().size()), /*ends=*/true, batch);
   }
 }
 
-/// Documents are runs of lines that are not blank, without their last line break.
+/// Takes documents that are runs of lines which are not blank, without their last line break.
 void SourceReader::take_paragraphs(bool at_end, Batch& batch) {
   while (!left().empty()) {
     std::size_t end = 0;   // end of the paragraph, before its last line break
-    std::size_t next = 0;  // the line to look at
+    std::size_t next = 0;  // beginning of the next line
     bool is_over = false;
     while (next < left().size() && !is_over) {
       const std::size_t line_break = left().find('\n', next);
@@ -231,7 +232,7 @@ void SourceReader::take_text(bool at_end, Batch& batch) {
   if (!left().empty() || is_inside_ || offset_ == 0) put(left().size(), /*ends=*/true, batch);
 }
 
-/// Hands out a part of the document that the rest of the buffer begins, if it is long.
+/// Returns a part of a long document that the rest of the buffer begins.
 void SourceReader::cut_long(Batch& batch) {
   if (left().size() < std::max(kBatch_bytes, cut_again_at_)) return;
   if (const std::size_t cut = tokenizer_->last_cut(left())) return put(cut, /*ends=*/false, batch);

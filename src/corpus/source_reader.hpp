@@ -1,4 +1,4 @@
-// Files of text, cut into documents, in constant memory.
+// Reads text files and cuts them into documents, in constant memory.
 #pragma once
 
 #include "corpus/source/source_file.hpp"
@@ -15,27 +15,27 @@
 
 namespace sluice::corpus {
 
-/// Ends of the documents of a text file, besides the file's end.
+/// Where documents of a text file end, besides the end of the file.
 enum class Documents {
-  kFile,       ///< no end within the file: it is one document
+  kFile,       ///< nowhere within the file: it is one document
   kBlank,      ///< blank lines separate documents
   kEndOfText,  ///< end-of-text tokens in the text separate documents
-  kLine,       ///< every line is a document; blank ones are none
+  kLine,       ///< at every line: each is a document, except blank ones
 };
 
-/// Choice between the two token files that a document may go to.
+/// The token file to which a document goes.
 enum class Fate : std::uint8_t {
-  kDrawn,    ///< the document's number decides
-  kKept,     ///< the token file to train on
+  kDrawn,    ///< decided by the document's number
+  kKept,     ///< the token file for training
   kHeldOut,  ///< the held-out token file
 };
 
 /// A document, or a part of one too long for memory.
 struct DocumentPiece {
-  std::string bytes;    ///< the text, or a row of JSON
-  std::string fault{};  ///< fault of the file at this place, in place of bytes
+  std::string bytes;    ///< bytes of the text, or of a row of JSON
+  std::string fault{};  ///< fault of the file at this place; the piece then has no bytes
   bool is_json = false;
-  bool begins = true;      ///< whether the piece begins a document; else it continues the piece before
+  bool begins = true;      ///< whether the piece begins a document; otherwise it continues the piece before
   bool ends = true;        ///< whether the piece ends a document
   std::size_t source = 0;  ///< index of the source
   std::int64_t line = 1;   ///< line of the file at which the piece begins, from 1
@@ -43,16 +43,16 @@ struct DocumentPiece {
   Fate fate = Fate::kDrawn;
 };
 
-/// "FILE:LINE: ", with the number of the row where lines do not tell them apart.
+/// Place of a piece for messages, "FILE:LINE: ", with the number of its row if lines do not tell rows apart.
 [[nodiscard]] std::string place_text(const std::filesystem::path& path, std::int64_t line, std::int64_t row);
 
-/// Pieces that are encoded together, about a megabyte; bytes of the sources up to their end.
+/// Pieces that are encoded together, about a megabyte, and the bytes of the sources up to their end.
 struct Batch {
   std::vector<DocumentPiece> pieces;
   std::int64_t bytes_read = 0;
 };
 
-/// Reads files one after another, each once. Not for several threads at once.
+/// Reads files one after another, each once. Not thread-safe.
 class SourceReader {
  public:
   using Stops = std::function<bool()>;
@@ -64,18 +64,18 @@ class SourceReader {
       std::vector<std::filesystem::path> paths, Format format, Documents documents,
       const text::Tokenizer* tokenizer, Stops stops = [] { return false; });
 
-  /// Call it before next(): the text of each source whose byte is not 0 ends there as a document to keep, and
-  /// goes on as one that is held out. For text that Documents::kBlank does not separate.
+  /// Cuts texts: the text of each source whose byte is not 0 ends there as a document for training, and goes
+  /// on as a held-out one. Must be called before next(); for texts that Documents::kBlank does not separate.
   void cut_texts(std::vector<std::int64_t> bytes) { cuts_ = std::move(bytes); }
 
-  /// The next pieces; nothing behind the last file. Error(kBadData) for a document, or a row, that is too
-  /// long for memory and cannot be cut.
+  /// The next pieces; nothing after the last file. Error(kBadData) for a document, or a row, that is too long
+  /// for memory and cannot be cut.
   [[nodiscard]] std::optional<Batch> next();
-  /// Bytes of all regular files.
+  /// Bytes of all regular files together.
   [[nodiscard]] std::int64_t total_bytes() const { return total_bytes_; }
 
  private:
-  /// The reader's place in JSON that is not one row per line.
+  /// State of the reader in JSON that is not one row per line.
   enum class Array { kOutside, kBeforeRow, kBehindRow };
 
   [[nodiscard]] bool fill();
@@ -101,24 +101,25 @@ class SourceReader {
   Documents documents_;
   const text::Tokenizer* tokenizer_;
   Stops stops_;
-  std::vector<std::int64_t> cuts_{};  ///< byte of each source from which on it is held out, 0: none; or empty
+  /// Byte of each source from which on it is held out, 0: none; empty: no source.
+  std::vector<std::int64_t> cuts_{};
   std::int64_t total_bytes_ = 0;
 
   std::optional<SourceFile> file_;
-  std::size_t source_ = 0;  ///< index of the source that file_ is
+  std::size_t source_ = 0;  ///< index of the present source
   SourceForm form_ = SourceForm::kText;
-  std::int64_t offset_ = 0;       ///< read of file_
-  std::int64_t read_before_ = 0;  ///< bytes of the files before it
-  std::string buffer_;            ///< bytes that were read; those from begin_ on are not handed out yet
+  std::int64_t offset_ = 0;       ///< bytes read from the present file
+  std::int64_t read_before_ = 0;  ///< bytes of the files before the present one
+  std::string buffer_;            ///< bytes read; those before begin_ were returned already
   std::size_t begin_ = 0;
   std::int64_t line_ = 1;  ///< line of the file at begin_
-  std::int64_t row_ = 0;   ///< rows handed out of JSON that is no lines
+  std::int64_t row_ = 0;   ///< number of rows returned, in JSON that is not one row per line
   Array array_ = Array::kOutside;
   ValueScanner scanner_;       ///< scanner of the row at begin_
-  std::size_t looked_at_ = 0;  ///< bytes of what is left in which no line ends
-  /// Whether the reader is inside a document whose first pieces are handed out.
+  std::size_t looked_at_ = 0;  ///< number of bytes in the rest in which no line ends
+  /// Whether the reader is inside a document whose first pieces were returned.
   bool is_inside_ = false;
-  std::size_t cut_again_at_ = 0;  ///< bytes left at which a cut is worth another look
+  std::size_t cut_again_at_ = 0;  ///< number of bytes in the rest at which a cut is tried again
 };
 
 }  // namespace sluice::corpus

@@ -27,7 +27,7 @@ StagedTokenFile::~StagedTokenFile() {
 }
 
 void StagedTokenFile::commit() {
-  // Unlike a rename, a link replaces nothing.
+  // A link replaces nothing, unlike a rename.
   if (::link(staging_.c_str(), target_.c_str()) != 0)
     fail(ExitCode::kIo, "cannot rename the finished token file to {}: {}", target_.string(),
          errno_text(errno));

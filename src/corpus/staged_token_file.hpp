@@ -1,4 +1,4 @@
-// A token file that appears whole under its name, or not at all.
+// A token file that appears complete under its name, or not at all.
 #pragma once
 
 #include "data/token_writer.hpp"
@@ -11,18 +11,18 @@ namespace sluice::corpus {
 /// A token file under a hidden name until it is complete.
 class StagedTokenFile {
  public:
-  /// Writes beside `target` under a hidden name. Error(kUsage) if `target` is there; Error(kIo) if its
-  /// directory is not, or the system refuses.
+  /// Begins a file beside `target` under a hidden name. Error(kUsage) if `target` exists; Error(kIo) if its
+  /// directory does not, or the system refuses.
   explicit StagedTokenFile(const std::filesystem::path& target);
   StagedTokenFile(const StagedTokenFile&) = delete;
   StagedTokenFile& operator=(const StagedTokenFile&) = delete;
-  ~StagedTokenFile();  ///< removes what has no name yet
+  ~StagedTokenFile();  ///< removes a file that was not committed
 
   [[nodiscard]] TokenWriter& writer() { return *writer_; }
   [[nodiscard]] const std::filesystem::path& target() const { return target_; }
   [[nodiscard]] const std::filesystem::path& staging() const { return staging_; }
-  /// Gives the finished, closed file its name. Error(kIo) if the system refuses, or something has that name
-  /// by now.
+  /// Gives the finished, closed file its name. Error(kIo) if the system refuses, or if the name is taken by
+  /// now.
   void commit();
 
  private:

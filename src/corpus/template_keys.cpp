@@ -30,7 +30,7 @@ bool has_word(std::string_view text, std::string_view word) {
 bool TemplateKeys::Words::names(const std::string& key) {
   const auto found = std::ranges::find(known, key, &std::pair<std::string, bool>::first);
   if (found != known.end()) return found->second;
-  // Templates are given what was thought under each of its names.
+  // Templates are given the reasoning under each of its names.
   const bool is_reasoning = std::ranges::find(kReasoningKeys, key) != kReasoningKeys.end();
   const bool is_named =
       is_reasoning

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Digest of a file's block digests, so that no more than a block is in memory.
+/// Digest of the digests of a file's blocks, so that memory holds only one block.
 Digest digest_of_file(const fs::path& path, const std::function<void()>& on_block) {
   const InputFile file = InputFile::open(path);
   file.advise_sequential();
@@ -35,7 +35,8 @@ Digest digest_of_file(const fs::path& path, const std::function<void()>& on_bloc
   return digest_of(digests);
 }
 
-/// Rows of JSON and the same bytes as a text become other tokens.
+/// Digest of a text; rows of JSON count as different from the same bytes as text, since they give other
+/// tokens.
 Digest digest_of_text(const fs::path& text, const std::function<void()>& on_block) {
   const Digest bytes = digest_of_file(text, on_block);
   const SourceForm form = form_of_file(text);

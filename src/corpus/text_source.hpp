@@ -1,4 +1,4 @@
-// Texts that tokens are made of, by their content.
+// Identity of texts that are tokenized, by their content.
 #pragma once
 
 #include <filesystem>

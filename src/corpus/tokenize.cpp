@@ -56,7 +56,7 @@ class Tokenization {
           report_.bad_line_count >= static_cast<std::int64_t>(kMostListed))
         break;
     }
-    if (is_stopped()) return report_;  // a stream that was waited for has ended for no other reason
+    if (is_stopped()) return report_;  // a stream that was waited for has ended only because of the stop
     finish();
     return report_;
   }
@@ -67,7 +67,7 @@ class Tokenization {
     std::int64_t bytes_read = 0;
   };
 
-  /// Lets nobody wait for a stream any more when the work ends, in whatever way.
+  /// Ends every wait for a stream when the work ends in any way.
   struct EndOfReading {
     std::atomic<bool>& is_over;
     ~EndOfReading() { is_over = true; }
@@ -89,8 +89,8 @@ class Tokenization {
     return frame;
   }
 
-  /// Begin of the held-out end of each source whose text is one document, if there are too few documents to
-  /// choose from. What a stream holds is not known before it is read.
+  /// Byte at which the held-out end of each source begins whose text is one document, if there are too few
+  /// documents to choose from. The content of a stream is not known before it is read.
   [[nodiscard]] std::vector<std::int64_t> find_cuts() const {
     constexpr double kEnough = 10;
     std::vector<std::int64_t> cuts(options_.sources.size(), 0);
@@ -110,7 +110,7 @@ class Tokenization {
     return cuts;
   }
 
-  /// Work of one thread, with its own encoder.
+  /// Function for the work of one thread, with its own encoder.
   [[nodiscard]] OrderedWork<Batch, Encoded>::Turn turner() {
     auto encoder = std::make_shared<DocumentEncoder>(tokenizer_, encoding_);
     return [encoder](const Batch& batch) {
@@ -135,7 +135,7 @@ class Tokenization {
       ++report_.bad_line_count;
       return;
     }
-    // Once there is an error, nothing will be kept.
+    // After an error nothing will be kept.
     if (report_.bad_line_count > 0 && options_.bad_lines == BadLines::kError) return;
     writer().write(piece, options_.sources[piece.source]);
     report_.unused[piece.source].add(piece.unused);
@@ -180,7 +180,7 @@ class Tokenization {
          lines_of_some(report_.bad_lines, kMostListed));
   }
 
-  /// Attributes: a file explains itself.
+  /// Writes attributes that explain the file.
   void describe(StagedTokenFile& staged) {
     hdf5::File& file = staged.writer().finish();
     std::vector<std::string> sources;

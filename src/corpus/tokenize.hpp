@@ -1,4 +1,4 @@
-// Texts and conversations to token files.
+// Tokenizes texts and conversations to token files.
 #pragma once
 
 #include "corpus/document_encoder.hpp"
@@ -13,7 +13,7 @@
 
 namespace sluice::corpus {
 
-/// Treatment of a line that cannot be read.
+/// What happens to a line that cannot be read.
 enum class BadLines { kError, kSkip };
 
 /// Options of `sluice tokenize`.
@@ -29,15 +29,15 @@ struct TokenizeOptions {
   LineOptions line;
   Loss loss = Loss::kAssistant;
   std::filesystem::path chat_template;  ///< file with a chat template; "": the model's
-  std::string end_token;                ///< "": the model's
+  std::string end_token;                ///< token that ends documents; "": the model's
   bool adds_end_token = true;
   BadLines bad_lines = BadLines::kError;
   int threads = 1;
   std::function<void(std::int64_t done, std::int64_t total)> progress = [](std::int64_t, std::int64_t) {
-  };  ///< bytes
+  };  ///< function that gets the progress in bytes
   std::function<bool()> stops = [] {
     return false;
-  };  ///< asked now and then, by any thread: true ends the work, with nothing written
+  };  ///< function asked now and then, by any thread: true ends the work, with nothing written
 };
 
 /// Report of `sluice tokenize`.
@@ -47,23 +47,22 @@ struct TokenizeReport {
   std::int64_t holdout_tokens = 0;
   std::int64_t holdout_documents = 0;
   std::vector<std::int64_t> cuts;    ///< byte of each source from which on it is held out; 0: none
-  std::int64_t targets = 0;          ///< tokens of the output that a job can learn
+  std::int64_t targets = 0;          ///< number of tokens of the output that a job can learn
   std::int64_t holdout_targets = 0;  ///< targets in the held-out documents
   bool has_mask = false;
-  std::int64_t empty_documents = 0;  ///< documents without tokens, which are left out
-  std::int64_t repairs = 0;          ///< parts that were no UTF-8, read as U+FFFD
+  std::int64_t empty_documents = 0;  ///< number of documents without tokens, which are left out
+  std::int64_t repairs = 0;          ///< number of parts that were not UTF-8, and were read as U+FFFD
   std::int64_t bad_line_count = 0;
-  std::vector<std::string> bad_lines;  ///< the first of them, "FILE:LINE: reason"
-  std::vector<UnusedKeys> unused;      ///< keys of each source's rows
+  std::vector<std::string> bad_lines;  ///< texts of the first bad lines, "FILE:LINE: reason"
+  std::vector<UnusedKeys> unused;      ///< unused keys of each source's rows
   bool is_stopped = false;
 };
 
-/// A line for each source that has keys which were not used: "rows.jsonl: not used: 'id' (200 rows), 'score'
-/// (3 rows)".
+/// Lines about unused keys, one per source: "rows.jsonl: not used: 'id' (200 rows), 'score' (3 rows)".
 [[nodiscard]] std::vector<std::string> unused_key_lines(const TokenizeOptions& options,
                                                         const TokenizeReport& report);
 
-/// "moby.holdout.h5" for "moby.h5".
+/// Path of the held-out file: "moby.holdout.h5" for "moby.h5".
 [[nodiscard]] std::filesystem::path holdout_path(const std::filesystem::path& output);
 
 /// Reads the sources and writes the output, and the held-out documents if a share is asked for. The same

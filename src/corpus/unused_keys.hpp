@@ -1,4 +1,4 @@
-// Keys of a file's rows that nothing was made of, for one line that names them.
+// Counts keys of a file's rows that were not used, for one line that names them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class UnusedKeys {
   /// Adds the unused keys of one row.
   void add(std::span<const std::string> keys);
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  /// "'id' (200 rows), 'messages.weight' (1 row)"
+  /// Text of the keys: "'id' (200 rows), 'messages.weight' (1 row)".
   [[nodiscard]] std::string text() const;
 
  private:

@@ -19,7 +19,7 @@ constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n"sv;
 struct Magic {
   std::string_view bytes;
   std::string_view name;
-  std::string_view advice;  ///< {} is the file
+  std::string_view advice;  ///< advice for the user; {} is the file
   std::size_t offset = 0;
 };
 
@@ -65,7 +65,7 @@ bool begins_with(std::string_view head, const Magic& magic) {
   return head.size() > magic.offset && head.substr(magic.offset).starts_with(magic.bytes);
 }
 
-/// Whether a text can have them.
+/// Whether a text can have these bytes.
 bool is_printable(std::string_view bytes) {
   return std::ranges::all_of(bytes, [](char byte) { return byte >= ' ' && byte <= '~'; });
 }

@@ -1,4 +1,4 @@
-// Compressed and binary files, by the bytes with which they begin.
+// Recognises compressed and binary files by their first bytes.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,13 @@
 
 namespace sluice::corpus {
 
-/// Whether the front of a file is that of HDF5, perhaps behind a block of the user's own.
+/// Whether the front of a file is that of HDF5, optionally behind a user block.
 [[nodiscard]] bool is_hdf5(std::string_view head);
 
-/// What the user says of a file: kText, that it is text, so that first bytes which a text can have mean
-/// nothing.
+/// What the user says of a file: with kText it is a text, so first bytes that a text can have mean nothing.
 enum class Told : std::uint8_t { kNothing, kText };
 
-/// Error(kBadData), with what to do about it, if the front of the file is that of a compressed or binary one.
+/// Error(kBadData), with what to do, if the front of the file is that of a compressed or binary file.
 void require_no_magic(std::string_view head, const std::filesystem::path& path, Told told);
 
 }  // namespace sluice::corpus

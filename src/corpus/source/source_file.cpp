@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The descriptor of this process that a path like /dev/stdin or /dev/fd/63 means.
+/// Descriptor of this process that a path such as /dev/stdin or /dev/fd/63 means.
 std::optional<int> own_descriptor(const fs::path& path) {
   const std::string name = path.string();
   if (name == "/dev/stdin") return STDIN_FILENO;
@@ -32,8 +32,8 @@ std::optional<int> own_descriptor(const fs::path& path) {
   return std::nullopt;
 }
 
-/// A copy of an own descriptor, since the system knows only of such a one when those who wrote to its pipe
-/// have gone.
+/// Opens a stream; one of this process's descriptors is copied, because opening it again would hide that its
+/// writers have ended.
 FileDescriptor open_stream(const fs::path& path) {
   const std::optional<int> own = own_descriptor(path);
   FileDescriptor stream(own ? ::fcntl(*own, F_DUPFD_CLOEXEC, 0)

@@ -1,4 +1,4 @@
-// A file that is read once from front to back: regular, or what another program writes at this moment.
+// A file that is read once from front to back: a regular file, or the output of another program.
 #pragma once
 
 #include "io/file.hpp"
@@ -13,26 +13,25 @@
 
 namespace sluice::corpus {
 
-/// Whether a path means a FIFO, a pipe or terminal at standard input, or the like, which can be read once
-/// only.
+/// Whether a path means a stream, which can be read only once: a FIFO, or a pipe or terminal at standard
+/// input.
 [[nodiscard]] bool is_stream(const std::filesystem::path& path);
 
-/// Error(kBadData), in words that follow `what`, if the path means something that can be read once only;
-/// `instead` says what to do.
+/// Error(kBadData), in words that follow `what`, if the path means a stream; `instead` says what to do.
 void require_no_stream(const std::filesystem::path& path, const std::string& what,
                        const std::string& instead);
 
 /// A source that is read once from front to end: a regular file, a pipe, or standard input.
 class SourceFile {
  public:
-  /// Never waits: not for somebody who writes to a FIFO. Error(kBadData) if the file is missing, a directory
-  /// or a disk; Error(kIo) if the system refuses.
+  /// Opens a file or stream; never waits for a writer of a FIFO. Error(kBadData) if the file is missing, a
+  /// directory or a disk; Error(kIo) if the system refuses.
   static SourceFile open(const std::filesystem::path& path);
 
-  /// Bytes of a regular file; 0 for a stream, whose size nobody knows.
+  /// Size of a regular file in bytes; 0 for a stream, whose size is unknown.
   [[nodiscard]] std::int64_t size_bytes() const { return file_ ? file_->size_bytes() : 0; }
-  /// Fills `out`, less only at the end of the file. Waits for those who write to a stream, and meanwhile asks
-  /// `stops` a few times a second; once that is true it is as if the stream had ended. Error(kIo) if the
+  /// Fills `out`; fewer bytes only at the end of the file. Waits for the writers of a stream, and meanwhile
+  /// asks `stops` a few times per second: once that is true, the stream counts as ended. Error(kIo) if the
   /// system refuses.
   [[nodiscard]] std::size_t read(std::span<std::byte> out, const std::function<bool()>& stops);
 

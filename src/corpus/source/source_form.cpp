@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kBlanks = " \t\r\n\f\v";
 
-/// How far a text is JSON, without keeping any of it.
+/// Examines how far a text is JSON, without keeping any of it.
 class JsonExamination : public nlohmann::json_sax<nlohmann::json> {
  public:
   using Bytes = nlohmann::json::binary_t;
@@ -29,7 +29,7 @@ class JsonExamination : public nlohmann::json_sax<nlohmann::json> {
     is_json_ = nlohmann::json::sax_parse(text.begin(), text.end(), this, nlohmann::json::input_format_t::json,
                                          /*strict=*/false);
   }
-  /// Whether it begins with a whole value, or is the beginning of one.
+  /// Whether the text begins with a whole value, or is the beginning of one.
   [[nodiscard]] bool is_json() const { return is_json_ || is_cut_; }
   [[nodiscard]] bool is_cut() const { return is_cut_; }
   [[nodiscard]] bool has_keys() const { return has_keys_; }
@@ -68,7 +68,7 @@ bool is_row(std::string_view line) {
   return found.has_keys() && nlohmann::json::accept(trimmed.begin(), trimmed.end());
 }
 
-/// The front of a file without what stands before its first value, as JSON reads it.
+/// The front of a file, without bytes before its first JSON value.
 class Head {
  public:
   Head(std::string_view head, KnownPart part) : is_whole_(part == KnownPart::kAll) {
@@ -88,7 +88,8 @@ class Head {
     return has_whole_first_line() && is_row(std::string_view(text_).substr(0, text_.find('\n')));
   }
 
-  /// An object with keys, over any number of lines, and behind it another one or nothing.
+  /// Whether it begins with an object with keys, over any number of lines, followed by another one or
+  /// nothing.
   [[nodiscard]] bool begins_with_object() const {
     const JsonExamination found(text_);
     if (first() != '{' || !found.is_json() || !found.has_keys()) return false;
@@ -97,7 +98,7 @@ class Head {
     return next == std::string::npos || text_[next] == '{';
   }
 
-  /// One array of objects, of which the front is here, or all and nothing but blanks behind it.
+  /// Whether it is one array of objects, of which this is the front, or all with only blanks behind.
   [[nodiscard]] bool is_array_of_objects() const {
     const std::size_t inner = text_.find_first_not_of(kBlanks, 1);
     if (first() != '[' || (inner != std::string::npos && text_[inner] != '{' && text_[inner] != ']'))
@@ -106,7 +107,7 @@ class Head {
                                            : nlohmann::json::accept(text_);
   }
 
-  /// Whether more than half of the first whole lines are rows, two at least.
+  /// Whether more than half of the first whole lines are rows, and at least two.
   [[nodiscard]] bool is_mostly_rows() const {
     constexpr int kMostLines = 8;
     int lines = 0;
@@ -143,7 +144,7 @@ bool is_text_by_name(const fs::path& path) {
   return is_lines_by_name(path) || path.extension() == ".txt" || path.extension() == ".json";
 }
 
-/// The form by content, then by name. A message tells why, unless the result is text.
+/// Form by content, then by name. A message tells the reason, unless the form is text.
 SourceForm found_form(const Head& head, const fs::path& path) {
   if (head.first() == '{') {
     if (head.begins_with_row()) return SourceForm::kJsonLines;
