@@ -80,7 +80,7 @@ void AddedTokenFinder::add(std::string content, const AddedToken& token) {
     at = fresh;
   }
   std::int32_t& index = nodes_[static_cast<std::size_t>(at)].token;
-  if (index >= 0) return;  // the first of two alike counts
+  if (index >= 0) return;  // of two equal tokens the first counts
   index = static_cast<std::int32_t>(tokens_.size());
   begins_[static_cast<unsigned char>(content[0])] = true;
   tokens_.push_back(token);

@@ -1,4 +1,4 @@
-// Tokens that stand for themselves wherever they are written, in front of everything else.
+// Added tokens: they are found in a text before anything else is done with it.
 #pragma once
 
 #include "text/json_node.hpp"
@@ -19,44 +19,44 @@ inline constexpr TokenId kMostIds = 1 << 24;
 struct AddedToken {
   TokenId id = 0;
   std::string content;
-  bool single_word = false;  ///< whether it matches only where no letter or digit touches it
-  bool lstrip = false;       ///< takes blanks before it
-  bool rstrip = false;       ///< takes blanks behind it
-  bool normalized = true;    ///< looked for in the normalized text
+  bool single_word = false;  ///< whether it matches only if no letter or digit touches it
+  bool lstrip = false;       ///< whether it takes blanks before it
+  bool rstrip = false;       ///< whether it takes blanks behind it
+  bool normalized = true;    ///< whether it is searched in the normalized text
   bool special = false;      ///< whether decoding may leave it out
 
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
-/// The content and the flags of a token.
+/// Reads an added token: its content and its flags.
 [[nodiscard]] AddedToken read_added_token(const JsonNode& node);
-/// The list "added_tokens" of a document; none if there is no such list.
+/// Reads the list "added_tokens" of a document; empty if there is none.
 [[nodiscard]] std::vector<AddedToken> read_added_tokens(const JsonNode& document);
 
-/// A part of a text: an added token, or what lies between them (id -1).
+/// A part of a text: an added token, or the text between two of them (id -1).
 struct TextPart {
   std::string_view text;
   TokenId id = -1;
 };
 
-/// Finds the longest of some tokens, from the left, as the tokenizers library does.
+/// Finds added tokens from the left, the longest first, as the tokenizers library does.
 class AddedTokenFinder {
  public:
   AddedTokenFinder() : nodes_(1) {}
-  /// `content` is what stands in the text; an empty one is never found.
+  /// Adds a token; `content` is its spelling in the text; an empty one is never found.
   void add(std::string content, const AddedToken& token);
   [[nodiscard]] bool is_empty() const { return tokens_.empty(); }
   /// Appends the parts of `text`, in order.
   void split(std::string_view text, std::vector<TextPart>& parts) const;
 
-  /// Whether a text may be cut as Cuts has it (matcher.hpp): no token lies across such a place, or takes
-  /// blanks from its other side.
+  /// Whether texts may be cut at the places of Cuts (matcher.hpp): no token lies across one, or takes blanks
+  /// from its other side.
   [[nodiscard]] bool allows_cuts() const;
 
  private:
   struct Node {
     std::int32_t token = -1;
-    std::vector<std::pair<unsigned char, std::int32_t>> next;  ///< ascending by byte
+    std::vector<std::pair<unsigned char, std::int32_t>> next;  ///< next nodes, ascending by byte
   };
   struct Found {
     std::size_t bytes = 0;

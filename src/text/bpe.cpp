@@ -12,7 +12,7 @@ namespace sluice::text {
 namespace {
 
 constexpr std::size_t kEntries = 1 << 15;
-/// Up to so many characters a word is merged by looking at all its pairs.
+/// Longest word in characters that is merged by looking at all of its pairs.
 constexpr std::size_t kShortWord = 48;
 constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
 
@@ -85,7 +85,7 @@ void Bpe::encode(std::string_view word, BpeScratch& scratch, std::vector<TokenId
   }
 }
 
-/// The first place at which the word may be cut, or its end.
+/// First place at which the word may be cut, or its end.
 std::size_t Bpe::cut_end(std::string_view word) const {
   Character character = character_at(word, 0);
   std::size_t at = character.bytes;
@@ -124,8 +124,8 @@ void Bpe::encode_new(std::string_view part, BpeScratch& scratch, std::vector<Tok
     merge_long(scratch, out);
 }
 
-/// The tokens of single characters, or bytes. As in the tokenizers library, an unknown character waits for
-/// the next known one, which bytes that stand for a character do not count as.
+/// Takes the tokens of single characters or bytes. As in the tokenizers library, an unknown character waits
+/// for the next known one; bytes that stand for a character do not count as known.
 void Bpe::take_characters(std::string_view part, std::vector<TokenId>& initial) const {
   std::int64_t waiting = 0;
   const auto put_waiting = [&] {
@@ -163,7 +163,7 @@ void Bpe::take_characters(std::string_view part, std::vector<TokenId>& initial) 
   put_waiting();
 }
 
-/// Joins the pair with the lowest rank, the first of several alike, until no pair can be joined.
+/// Joins the pair with the lowest rank, of equal ones the first, until no pair can be joined.
 void Bpe::merge_short(std::span<const TokenId> initial, std::vector<TokenId>& out) const {
   struct Symbol {
     TokenId id;
@@ -222,7 +222,7 @@ void Bpe::merge_long(BpeScratch& scratch, std::vector<TokenId>& out) const {
     if (first.id < 0 || first.behind < 0) continue;
     BpeScratch::Symbol& second = symbols[static_cast<std::size_t>(first.behind)];
     const Merge* merge = find_merge(first.id, second.id);
-    if (!merge || merge->joined != best.joined) continue;  // one of the two has become another since
+    if (!merge || merge->joined != best.joined) continue;  // one of the two has changed since
     first.id = best.joined;
     second.id = -1;
     first.behind = second.behind;
@@ -232,7 +232,7 @@ void Bpe::merge_long(BpeScratch& scratch, std::vector<TokenId>& out) const {
   }
   for (const BpeScratch::Symbol& symbol : symbols)
     if (symbol.id >= 0) out.push_back(symbol.id);
-  // A document of one word leaves its room behind, and the next ones are short.
+  // After a document that is one long word its memory is freed, since the next words are short.
   constexpr std::size_t kKept = 1 << 16;
   if (symbols.capacity() > kKept) {
     symbols = {};

@@ -1,4 +1,4 @@
-// Byte pair encoding (Sennrich, Haddow, Birch 2016), as the model "BPE" of tokenizer.json has it.
+// Byte pair encoding (Sennrich, Haddow, Birch 2016): the model "BPE" of tokenizer.json.
 #pragma once
 
 #include "text/added_tokens.hpp"
@@ -16,31 +16,31 @@
 
 namespace sluice::text {
 
-/// The bytes that a token of a byte-level vocabulary is written for, one character for each; nothing if it is
-/// written otherwise.
+/// Bytes for which a token of a byte-level vocabulary is written, one character each; nothing if it is not
+/// written so.
 [[nodiscard]] std::optional<std::string> bytes_of_byte_level(std::string_view token);
-/// The way back.
+/// Spelling of bytes in a byte-level vocabulary.
 [[nodiscard]] std::string byte_level_of(std::string_view bytes);
 
 class Bpe;
 
-/// Working memory of a thread that encodes: room for the word at work, and the tokens of words that it has
-/// met. Belongs to one Bpe; a bounded number of bytes but for the longest word.
+/// Working memory of a thread that encodes with one Bpe: room for a word, and the tokens of words that it has
+/// met; bounded except for the longest word.
 class BpeScratch {
  public:
   BpeScratch();
 
  private:
   friend class Bpe;
-  /// A part of a word, in a list of its neighbours.
+  /// A symbol of a word, in a list with its neighbours.
   struct Symbol {
-    TokenId id;           ///< -1: joined to the one before
+    TokenId id;           ///< token of the symbol; -1: joined to the one before
     std::int32_t before;  ///< index of the symbol before; -1: none
     std::int32_t behind;  ///< index of the symbol after; -1: none
   };
   struct Candidate {
     std::uint32_t rank;
-    std::int32_t at;  ///< position of the first piece of the pair
+    std::int32_t at;  ///< index of the first symbol of the pair
     TokenId joined;
     [[nodiscard]] bool operator>(const Candidate& other) const {
       return rank != other.rank ? rank > other.rank : at > other.at;
@@ -50,7 +50,7 @@ class BpeScratch {
   static constexpr std::size_t kWordTokens = 8;
   struct Entry {
     std::array<char, kWordBytes> word;
-    std::uint8_t word_bytes = 0;  ///< 0: an empty entry
+    std::uint8_t word_bytes = 0;  ///< length of the word in bytes; 0: the entry is empty
     std::uint8_t token_count;
     std::array<TokenId, kWordTokens> tokens;
   };
@@ -60,14 +60,14 @@ class BpeScratch {
   std::vector<Entry> entries_;
 };
 
-/// What the words of a tokenizer are made of; tokens of bytes are written as ByteLevel writes them.
+/// Units of a tokenizer's words: characters, or bytes, whose tokens are written as ByteLevel writes them.
 enum class WordUnits : std::uint8_t { kCharacters, kBytes };
 
 /// A vocabulary and its merges. Immutable.
 class Bpe {
  public:
-  /// `node` is "model" of a document. Error(kBadData) for another model than BPE, ids or merges that do not
-  /// fit, and settings that are not supported (dropout, prefixes and suffixes of words).
+  /// Reads the object "model" of a document. Error(kBadData) for another model than BPE, inconsistent ids or
+  /// merges, and unsupported settings (dropout, prefixes and suffixes of words).
   Bpe(const JsonNode& node, WordUnits units);
 
   /// BPE over bytes by rank, as tiktoken has it: a token's rank is its id, the neighbours that join into the
@@ -75,26 +75,26 @@ class Bpe {
   /// calling their file `name`, if a byte has no token.
   Bpe(const std::vector<std::string>& tokens, const std::string& name);
 
-  /// Appends the tokens of a word. Characters that nothing stands for become the unknown token, or are left
-  /// out where the model has none, as in the tokenizers library.
+  /// Appends the tokens of a word. Characters without a token become the unknown token, or are left out if
+  /// the model has none, as in the tokenizers library.
   void encode(std::string_view word, BpeScratch& scratch, std::vector<TokenId>& out) const;
 
-  /// The token that is written so in the file.
+  /// Token with this spelling in the file; nothing if there is none.
   [[nodiscard]] std::optional<TokenId> id_of(std::string_view token) const;
-  /// How the token is written in the file, by id; empty where there is none.
+  /// Spelling of each token in the file, by id; empty for ids without a token.
   [[nodiscard]] const std::vector<std::string>& tokens() const { return tokens_; }
 
-  /// Bytes of a word that the token stands for.
+  /// Number of bytes of a word that a token stands for.
   [[nodiscard]] std::size_t bytes_of(TokenId id) const;
 
-  /// Whether no merge joins two such characters and every character has a token, so that words of characters
-  /// may be cut between them.
+  /// Whether no merge joins two such characters and both have a token, so that words of characters may be cut
+  /// between them.
   [[nodiscard]] bool may_cut_between(char32_t first, char32_t second) const;
 
  private:
   static constexpr std::uint64_t kNoPair = ~std::uint64_t{0};
   struct Merge {
-    std::uint64_t pair = kNoPair;  ///< first << 32 | second
+    std::uint64_t pair = kNoPair;  ///< ids of both tokens, first << 32 | second
     std::uint32_t rank = 0;
     TokenId joined = 0;
   };
@@ -121,15 +121,15 @@ class Bpe {
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
   std::optional<TokenId> unknown_;
-  std::unordered_map<std::string, TokenId> ids_;    ///< token ids by spelling
-  std::unordered_map<std::string, TokenId> words_;  ///< token ids of whole words, looked up by their text
+  std::unordered_map<std::string, TokenId> ids_;    ///< ids of tokens by their spelling
+  std::unordered_map<std::string, TokenId> words_;  ///< ids of tokens by the word that they spell
   std::vector<std::string> tokens_;
-  std::array<TokenId, 256> byte_ids_{};  ///< token ids of single bytes; -1: none
+  std::array<TokenId, 256> byte_ids_{};  ///< id of the token of each single byte; -1: none
   std::unordered_map<char32_t, TokenId> character_ids_;
-  std::vector<Merge> merges_;  ///< a hash table: a power of two entries, some of them empty
+  std::vector<Merge> merges_;  ///< hash table of merges with a power of two entries, some empty
   bool may_cut_ = false;
   std::unordered_set<std::uint64_t>
-      neighbours_;  ///< pairs of characters, first << 32 | second, that merges bring together
+      neighbours_;  ///< pairs of characters that merges join, first << 32 | second
 };
 
 }  // namespace sluice::text

@@ -1,4 +1,4 @@
-// How a Bpe is read from its file; bpe.cpp encodes with it.
+// Reads a Bpe from its file; bpe.cpp encodes with it.
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/json_object.hpp"
@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-/// The characters that ByteLevel writes bytes as: those that print stand for themselves, the others for the
-/// characters from U+0100 on.
+/// Characters by which ByteLevel writes bytes: printable ones stand for themselves, others for the characters
+/// from U+0100 on.
 const std::array<char32_t, 256>& byte_characters() {
   static const auto table = [] {
     std::array<char32_t, 256> characters{};
@@ -31,7 +31,7 @@ const std::array<char32_t, 256>& byte_characters() {
   return table;
 }
 
-/// The byte that is written as this character; -1: none.
+/// Byte that is written as this character; -1: none.
 int byte_of_character(char32_t code) {
   static const auto table = [] {
     std::array<std::int16_t, 512> bytes{};
@@ -97,7 +97,7 @@ Bpe::Bpe(const std::vector<std::string>& tokens, const std::string& name)
   read_splits(tokens);
 }
 
-/// A merge for every two tokens that a third one is written as.
+/// Adds a merge for each two tokens whose joint spelling is a third token.
 void Bpe::read_splits(const std::vector<std::string>& tokens) {
   const auto for_each_split = [&](const auto& visit) {
     std::string first, second;
@@ -179,7 +179,7 @@ void Bpe::read_merges(const JsonNode& node) {
   }
 }
 
-/// The later one of two merges of the same pair counts.
+/// Adds a merge; of two for the same pair the later one counts.
 void Bpe::add_merge(TokenId first, TokenId second, std::uint32_t rank, TokenId joined) {
   const std::uint64_t pair =
       std::uint64_t{static_cast<std::uint32_t>(first)} << 32 | static_cast<std::uint32_t>(second);
@@ -191,8 +191,7 @@ void Bpe::add_merge(TokenId first, TokenId second, std::uint32_t rank, TokenId j
 void Bpe::read_unknown(const JsonNode& node) {
   if (!node.has("unk_token")) return;
   unknown_ = id_of(node.text("unk_token"));
-  // A vocabulary without it leaves such characters out, until the library meets one and fails; only bytes are
-  // ever looked up.
+  // A vocabulary without the unknown token would leave characters out, until the library meets one and fails.
   if (!unknown_) node.refuse("unk_token", "a token of the vocabulary");
 }
 

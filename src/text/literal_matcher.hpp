@@ -1,4 +1,4 @@
-// Matchers that need no pattern.
+// Matchers that need no regular expression.
 #pragma once
 
 #include "text/matcher.hpp"
@@ -8,9 +8,9 @@
 
 namespace sluice::text {
 
-/// Finds one text, which is not empty.
+/// Matcher that finds one text, which must not be empty.
 [[nodiscard]] std::shared_ptr<const Matcher> literal_matcher(std::string text);
-/// Finds single characters that are numbers: \p{N}.
+/// Matcher that finds single characters that are numbers: \p{N}.
 [[nodiscard]] std::shared_ptr<const Matcher> digit_matcher();
 
 }  // namespace sluice::text

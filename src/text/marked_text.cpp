@@ -1,4 +1,4 @@
-// Marking of the tokens that come from given parts of a text.
+// Encodes a text and marks the tokens that come from given parts of it.
 #include "base/error.hpp"
 #include "text/tokenizer.hpp"
 
@@ -11,7 +11,7 @@ void Encoder::note_place(std::size_t begin, std::size_t end) {
   if (places_) places_->push_back({part_, begin, end});
 }
 
-/// `word` is one of the words of the normalized `text`.
+/// Notes the place of a word; `word` is part of the normalized `text`.
 void Encoder::note_word(std::string_view text, std::string_view word, std::span<const TokenId> ids) {
   const std::less_equal<const char*> not_behind;
   std::size_t bytes = 0;
@@ -30,7 +30,7 @@ void Encoder::note_word(std::string_view text, std::string_view word, std::span<
   }
 }
 
-/// The place in a normalized part of the byte `at` of the part: how long the text before it becomes.
+/// Place in a normalized part of byte `at` of the original part: the length of the normalized text before it.
 std::size_t Encoder::place_in_part(std::size_t part, std::size_t at) const {
   const TextPart& whole = parts_[part];
   if (whole.id >= 0 || at == 0 || tokenizer_->normalizer_.changes_nothing()) return at;

@@ -9,21 +9,21 @@
 
 namespace sluice::text {
 
-/// Places at which a text has the same pieces whole and cut in two.
+/// Places at which a text can be cut in two without changing its pieces.
 enum class Cuts {
   kNowhere,
-  /// Splits after '\n' between a non-blank and a letter or number, and before ' ' between letters.
+  /// Cuts after '\n' between a non-blank and a letter or number, and before ' ' between letters.
   kSingleLineBreaks,
-  kLineBreaks,  ///< also behind several '\r' and '\n' there
+  kLineBreaks,  ///< the same, and also after several '\r' and '\n'
 };
 
-/// A pattern of a tokenizer. Const calls are safe from several threads.
+/// Matcher for a tokenizer's pattern. Const calls are thread-safe.
 class Matcher {
  public:
   virtual ~Matcher() = default;
 
-  /// The first match that begins at or after `from`, as [begin, end); begin == end == text.size(): none.
-  /// `text` is well-formed UTF-8. A match is never empty but at the end.
+  /// First match that begins at or after `from`, as [begin, end); begin == end == text.size(): none. `text`
+  /// is well-formed UTF-8. A match is never empty except at the end.
   [[nodiscard]] virtual std::pair<std::size_t, std::size_t> find(std::string_view text,
                                                                  std::size_t from) const = 0;
 
@@ -31,11 +31,10 @@ class Matcher {
   [[nodiscard]] virtual Cuts cuts() const = 0;
 };
 
-/// The pattern that ByteLevel splits by (GPT-2's).
+/// Pattern by which ByteLevel splits (GPT-2's).
 extern const std::string_view kByteLevelPattern;
 
-/// A matcher written out for one of the published patterns: GPT-2, Llama 3, Qwen2 and Qwen3, Qwen3.5; null
-/// for any other.
+/// Matcher in code for a published pattern: GPT-2, Llama 3, Qwen2 and Qwen3, Qwen3.5; null for any other.
 [[nodiscard]] std::unique_ptr<Matcher> published_matcher(std::string_view pattern);
 
 /// Matcher for any pattern, written for Oniguruma as tokenizer.json has it. Error(kBadData), calling it

@@ -14,7 +14,8 @@
 namespace sluice::text {
 namespace {
 
-constexpr std::uint32_t kStepLimit = 100'000;  // a hostile expression may be exponential
+// Most steps of a match: a hostile expression may be exponential.
+constexpr std::uint32_t kStepLimit = 100'000;
 constexpr std::size_t kLongestExpression = 64 << 10;
 
 std::string error_message(int code) {

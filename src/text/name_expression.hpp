@@ -1,4 +1,4 @@
-// A regular expression for short names, as configurations written by Python programs have it.
+// Regular expressions for names, as in configurations written by Python programs.
 #pragma once
 
 #include <memory>
@@ -7,17 +7,17 @@
 
 namespace sluice::text {
 
-/// A regular expression that names are matched against.
+/// A regular expression for names.
 class NameExpression {
  public:
-  /// A regular expression in Python's spelling, which is pcre2's. Error(kBadData), calling it `name`, if it
-  /// is invalid.
+  /// Compiles an expression in Python's spelling, which is pcre2's. Error(kBadData), with `name`, if it is
+  /// invalid.
   NameExpression(std::string_view expression, std::string name);
   NameExpression(NameExpression&&) noexcept;
   NameExpression& operator=(NameExpression&&) noexcept;
   ~NameExpression();
 
-  /// Whether it matches all of `text`. Error(kBadData) if that takes more steps than a name deserves.
+  /// Whether it matches all of `text`. Error(kBadData) if that takes too many steps.
   [[nodiscard]] bool matches(std::string_view text) const;
 
  private:

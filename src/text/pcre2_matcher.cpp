@@ -1,4 +1,4 @@
-// Searching with pcre2.
+// Matcher that searches with pcre2.
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -15,7 +15,7 @@
 namespace sluice::text {
 namespace {
 
-// Steps of one search, at most: a pattern of a hostile file may be exponential.
+// Most steps of one search: a pattern of a hostile file may be exponential.
 constexpr std::uint32_t kMatchLimit = 10'000'000;  // Oniguruma's limit
 constexpr std::uint32_t kHeapLimit_kib = 256 * 1024;
 constexpr std::size_t kJitStack_bytes = 4 << 20;
@@ -39,7 +39,7 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-/// Working memory of a thread that searches, shared by all patterns, since they are used one after the other.
+/// Working memory of a thread that searches, shared by all patterns, which are used one after the other.
 struct Room {
   Room()
       : data(pcre2_match_data_create(1, nullptr)),
@@ -74,7 +74,7 @@ class Pcre2Matcher : public Matcher {
     if (!code_)
       fail(ExitCode::kBadData, "{}: '{}' is not a valid pattern: {}", name, printable(pattern),
            message_of(error));
-    pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where it cannot, the interpreter searches
+    pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // if compilation fails, the interpreter searches
   }
 
   [[nodiscard]] std::pair<std::size_t, std::size_t> find(std::string_view text,
@@ -97,7 +97,8 @@ class Pcre2Matcher : public Matcher {
   [[nodiscard]] Cuts cuts() const override { return Cuts::kNowhere; }
 
  private:
-  /// The compiled code first, and where that comes to a limit, the interpreter, whose stack is larger.
+  /// Searches with the compiled code and, if that reaches a limit, with the interpreter, whose stack is
+  /// larger.
   [[nodiscard]] int search(std::string_view text, std::size_t from) const {
     const auto run = [&](std::uint32_t options) {
       return pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,

@@ -26,7 +26,7 @@ Ranges white_space() {
   return ranges;
 }
 
-/// Characters of the script Han, the one script that published patterns name. Unicode 16.0.
+/// Ranges of the characters of the script Han (Unicode 16.0), the only script that published patterns name.
 Ranges han_script() {
   return {{0x2e80, 0x2e99},   {0x2e9b, 0x2ef3},   {0x2f00, 0x2fd5},   {0x3005, 0x3005},   {0x3007, 0x3007},
           {0x3021, 0x3029},   {0x3038, 0x303b},   {0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfa6d},
@@ -35,7 +35,7 @@ Ranges han_script() {
           {0x30000, 0x3134a}, {0x31350, 0x323af}};
 }
 
-/// All other code points.
+/// Ranges of all other code points.
 Ranges complement(const Ranges& ranges) {
   Ranges out;
   char32_t next = 0;
@@ -102,7 +102,7 @@ class Translation {
       if (next_is(opening)) return copy(opening.size());
     if (next_is("(?") || next_is("(*"))
       refuse(fmt::format("a group that begins with '{}'", pattern_.substr(at_, 4)));
-    out_ += "(?:";  // nobody asks what a group held
+    out_ += "(?:";  // no capture, since nobody uses what a group matched
     ++at_;
   }
 
@@ -111,7 +111,7 @@ class Translation {
     if (at_ < pattern_.size() && (pattern_[at_] == '?' || pattern_[at_] == '+')) copy(1);
   }
 
-  /// {n}, {n,} or {n,m}, which end there.
+  /// Reads the end of a repetition: {n}, {n,} or {n,m}.
   void count() {
     const std::size_t end = pattern_.find('}', at_);
     const std::string_view inside =
@@ -144,8 +144,8 @@ class Translation {
     copy(1);
   }
 
-  /// The end of [A&&[B]], of which `begin` is the place of [A in what is written: pcre2 looks ahead for [B],
-  /// then takes [A].
+  /// Completes [A&&[B]], where `begin` is the place of [A in the output: pcre2 looks ahead for [B], then
+  /// takes [A].
   void intersection(std::size_t begin) {
     const std::string first = out_.substr(begin) + "]";
     out_.resize(begin);
@@ -179,7 +179,7 @@ class Translation {
     copy(1);
   }
 
-  /// \p{L}, \p{Lu}, \p{^L}, after the sign.
+  /// Reads a property after its sign: \p{L}, \p{Lu}, \p{^L}.
   void property(bool is_complement, bool in_bracket) {
     const std::size_t end = pattern_.find('}', at_);
     if (at_ + 1 >= pattern_.size() || pattern_[at_ + 1] != '{' || end == std::string_view::npos)
@@ -198,7 +198,7 @@ class Translation {
     put_class(ranges, is_complement, in_bracket);
   }
 
-  /// \uHHHH, after the sign.
+  /// Reads a code point after its sign: \uHHHH.
   void code_point() {
     const std::string_view digits = pattern_.substr(std::min(at_ + 1, pattern_.size())).substr(0, 4);
     if (digits.size() != 4 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos)

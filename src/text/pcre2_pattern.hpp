@@ -1,4 +1,4 @@
-// Oniguruma's spelling of a pattern in pcre2's.
+// Translates patterns from Oniguruma's to pcre2's spelling.
 #pragma once
 
 #include <string>

@@ -104,7 +104,7 @@ bool PreTokenizer::has_patterns() const {
 
 void PreTokenizer::split_by(const Step& step, std::string_view word, std::vector<std::string_view>& out) {
   std::size_t begin = 0;   // begin of the word that is being put together
-  bool was_match = false;  // the part before
+  bool was_match = false;  // whether the part before was a match
   const auto put = [&](std::size_t end) {
     if (end > begin) out.push_back(word.substr(begin, end - begin));
     begin = end;

@@ -1,4 +1,4 @@
-// The pre-tokenizer: cuts a normalized text into words, which are then encoded one by one.
+// Pre-tokenizer: splits a normalized text into words, which are encoded one by one.
 #pragma once
 
 #include "text/json_node.hpp"
@@ -13,34 +13,34 @@
 
 namespace sluice::text {
 
-/// Words of a text, in order. Some steps change their text; `owned` then holds it.
+/// Words of a text, in order. Some steps change a word's text, which `owned` then holds.
 struct Words {
   std::vector<std::string_view> views;
   std::deque<std::string> owned;
-  std::vector<std::string_view> next;  ///< room for the step at work
+  std::vector<std::string_view> next;  ///< working memory of a step
   void clear();
 };
 
 /// Pre-tokenizer of tokenizer.json: splits a text into words.
 class PreTokenizer {
  public:
-  PreTokenizer() = default;  ///< a pre-tokenizer for which a text is one word
-  /// Split, ByteLevel (the last step), Metaspace, Digits or a Sequence of them. Error(kBadData) for any
-  /// other, by name.
+  PreTokenizer() = default;  ///< a pre-tokenizer for which a text is a single word
+  /// Reads Split, ByteLevel (the last step), Metaspace, Digits or a Sequence of them. Error(kBadData), with
+  /// its name, for any other.
   explicit PreTokenizer(const JsonNode& node);
 
-  /// Where a text is that is split.
+  /// Place of a text that is split.
   struct Place {
-    bool at_start = true;  ///< whether it begins the input, as Metaspace may ask
-    bool begins = true;    ///< whether it begins at all, and is not what continues a text that was cut
+    bool at_start = true;  ///< whether the text begins the input, which Metaspace may need
+    bool begins = true;    ///< whether the text does not continue one that was cut
   };
 
   /// Appends the words of `text`, which must outlive them.
   void split(std::string_view text, const Place& place, Words& words) const;
 
-  /// Whether any step looks at more of a text than its blanks.
+  /// Whether any step examines more of a text than its blanks.
   [[nodiscard]] bool has_patterns() const;
-  /// Whether words are taken as bytes.
+  /// Whether words are encoded as bytes.
   [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
   /// Places at which a text may be cut without changing its words.
   [[nodiscard]] Cuts cuts() const;

@@ -15,11 +15,12 @@ namespace {
 ///   contraction | prefix? letters+ | numbers | ' '? other+ [line break]* | blanks
 struct Rules {
   std::string_view pattern;
-  bool any_case = true;  ///< whether contractions match in any case
-  /// Whether letters may follow any character but line breaks, letters and numbers; else a blank.
+  bool any_case = true;  ///< whether contractions match in upper case too
+  /// Whether letters may follow any character except line breaks, letters and numbers; otherwise only a
+  /// blank.
   bool any_prefix = true;
-  std::size_t most_numbers = 1;  ///< together; 0: any, and a blank before them
-  /// Whether line breaks join other characters before them; blanks end after their last line break.
+  std::size_t most_numbers = 1;  ///< most numbers in a match; 0: any number, and a blank before them
+  /// Whether line breaks belong to other characters before them; blanks end after their last line break.
   bool takes_line_breaks = true;
   std::uint8_t letters = kLetter;
 };
@@ -47,13 +48,13 @@ constexpr std::array kPublished = {
           .letters = kLetter | kMark},
 };
 
-/// `text` from `at` on, seen by one set of rules.
+/// Scan of `text` from `at` on, by one set of rules.
 class Scan {
  public:
   Scan(const Rules& rules, std::string_view text, std::size_t at) : rules_(rules), text_(text), at_(at) {}
 
-  /// The end of the match at `at`. Every character is a letter, a number, a blank or another, so there is
-  /// one.
+  /// End of the match at `at`. There always is one: every character is a letter, a number, a blank or
+  /// another.
   [[nodiscard]] std::size_t end() const {
     const Character first = character_at(text_, at_);
     if (first.code == '\'')
@@ -125,7 +126,7 @@ class Scan {
     return rules_.takes_line_breaks ? run_end(end, is_line_break) : end;
   }
 
-  /// \s*[\r\n]+ where line breaks count, else \s+(?!\S), else \s+
+  /// End of blanks: \s*[\r\n]+ if line breaks count, else \s+(?!\S), else \s+
   [[nodiscard]] std::size_t blanks_end() const {
     std::size_t after_line_break = 0;
     std::size_t last = at_;

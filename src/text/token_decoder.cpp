@@ -11,7 +11,7 @@
 namespace sluice::text {
 namespace {
 
-/// The byte that "<0xNN>" stands for.
+/// Byte that "<0xNN>" stands for.
 std::optional<char> byte_of(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
   unsigned value = 0;
@@ -20,7 +20,7 @@ std::optional<char> byte_of(std::string_view token) {
   return static_cast<char>(value);
 }
 
-/// The steps of a Sequence, whose order counts.
+/// Steps of a Sequence, in their required order.
 enum class Stage { kReplace, kByteFallback, kFuse, kStrip };
 
 void read_step(const JsonNode& step, DecoderRules& rules, Stage& reached) {
@@ -110,7 +110,7 @@ std::string TokenTextJoiner::add_bytes(std::string_view bytes) {
   return out;
 }
 
-/// The text of the bytes that wait; U+FFFD for each of them if together they are no text.
+/// Text of the waiting bytes; U+FFFD for each if together they are not UTF-8.
 std::string TokenTextJoiner::take_byte_run() {
   std::string run = std::exchange(waiting_, {});
   if (valid_utf8_prefix(run) == run.size()) return run;

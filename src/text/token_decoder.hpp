@@ -1,4 +1,4 @@
-// The decoder of a tokenizer: how the texts of tokens become a text again.
+// Decoder of a tokenizer: joins the texts of tokens to a text.
 #pragma once
 
 #include "text/json_node.hpp"
@@ -13,29 +13,29 @@ namespace sluice::text {
 
 /// Steps of a decoder, in order.
 struct DecoderRules {
-  /// ByteLevel; Metaspace; or a Sequence of Replace, ByteFallback, Fuse and Strip in that order, each left
-  /// out or not. Error(kBadData) for any other, by name.
+  /// Reads ByteLevel; Metaspace; or a Sequence of Replace, ByteFallback, Fuse and Strip in that order, each
+  /// of which may be missing. Error(kBadData), with its name, for any other.
   [[nodiscard]] static DecoderRules read(const JsonNode& node);
 
   bool byte_level = false;
   /// Pairs of a text in a token and its replacement.
   std::vector<std::pair<std::string, std::string>> replaced;
-  std::string dropped_from_first;  ///< every occurrence, of the first token alone
-  bool byte_fallback = false;      ///< tokens <0xNN> are bytes
+  std::string dropped_from_first;  ///< text that is removed everywhere in the first token alone
+  bool byte_fallback = false;      ///< whether tokens <0xNN> are bytes
   std::string stripped;            ///< text that is removed from the front, up to strip_count times
   std::int64_t strip_count = 0;
 };
 
-/// Texts of tokens to text, bit by bit: never half a character. What it has handed out is never taken back,
-/// and all of it together is what the tokenizers library makes of all tokens at once.
+/// Joins texts of tokens one by one, and never returns half a character. All returned text together is what
+/// the tokenizers library makes of all tokens at once.
 class TokenTextJoiner {
  public:
-  /// `rules` must outlive it.
+  /// `rules` must outlive this object.
   explicit TokenTextJoiner(const DecoderRules& rules) : rules_(&rules), strips_left_(rules.strip_count) {}
 
-  /// Text that is certain after one more token; often "".
+  /// Adds a token; returns the text that has become certain, often "".
   [[nodiscard]] std::string add(std::string_view token);
-  /// The rest of the text at the end: U+FFFD for bytes that are no text.
+  /// Rest of the text at the end; U+FFFD for bytes that are not UTF-8.
   [[nodiscard]] std::string finish();
 
  private:
@@ -45,7 +45,7 @@ class TokenTextJoiner {
   [[nodiscard]] std::string stripped(std::string text);
 
   const DecoderRules* rules_;
-  std::string waiting_;  ///< bytes of a character that may go on, or of a run of byte tokens
+  std::string waiting_;  ///< bytes of an incomplete character, or of a run of byte tokens
   bool is_first_ = true;
   std::int64_t strips_left_;
 };

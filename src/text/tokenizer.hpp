@@ -29,42 +29,43 @@
 
 namespace sluice::text {
 
-/// Whether the tokens that the post-processor puts around a text are wanted, such as a begin-of-text.
+/// Whether tokens that the post-processor puts around a text, such as a begin-of-text, are added.
 enum class Frame : bool { kLeaveOut, kAdd };
-/// Treatment of special tokens in decoded text.
+/// What happens to special tokens in decoded text.
 enum class Specials : bool { kLeaveOut, kKeep };
 
-/// Immutable: all calls are safe from several threads.
+/// A tokenizer. Immutable: all calls are thread-safe.
 class Tokenizer {
  public:
   /// The file in a directory that load() reads: tokenizer.json, or tiktoken.model where that is missing;
   /// nothing if there is neither.
   [[nodiscard]] static std::optional<std::filesystem::path> find(const std::filesystem::path& directory);
-  /// Reads it, and the tokens that files beside it name (read_named_tokens()). Error(kBadData) if it is
-  /// missing, one is broken, or asks for what is not supported.
+  /// Loads the tokenizer of a directory, with the tokens that files beside it name (read_named_tokens()).
+  /// Error(kBadData) if there is none, a file is broken, or it needs what is not supported.
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& directory);
   /// Tokenizer from the text of tokenizer.json; messages call it `name`.
   [[nodiscard]] static Tokenizer parse(std::string_view json, const std::string& name);
 
-  /// Bytes that are no UTF-8 are read as U+FFFD. An Encoder does the same faster for many texts.
+  /// Encodes a text. Bytes that are not UTF-8 are read as U+FFFD. An Encoder does the same faster for many
+  /// texts.
   [[nodiscard]] std::vector<TokenId> encode(std::string_view text, Frame frame = Frame::kAdd) const;
-  /// Ids that no token has are left out.
+  /// Decodes tokens; ids without a token are left out.
   [[nodiscard]] std::string decode(std::span<const TokenId> ids,
                                    Specials specials = Specials::kLeaveOut) const;
 
-  /// The token that is written so, added or of the vocabulary.
+  /// Id of the token with this spelling, added or in the vocabulary; nothing if there is none.
   [[nodiscard]] std::optional<TokenId> id_of(std::string_view token) const;
-  /// One more than the greatest id.
+  /// Largest id plus one.
   [[nodiscard]] TokenId id_count() const { return static_cast<TokenId>(texts_.size()); }
   [[nodiscard]] bool is_special(TokenId id) const;
-  /// Digest of the bytes of its file, and of the tokens that files beside it add or change.
+  /// Digest of the bytes of the tokenizer's file, and of the tokens that files beside it add or change.
   [[nodiscard]] const Digest& digest() const { return digest_; }
   /// Tokens that the post-processor puts before and after a text.
   [[nodiscard]] const std::vector<TokenId>& frame_before() const { return frame_before_; }
   [[nodiscard]] const std::vector<TokenId>& frame_behind() const { return frame_behind_; }
 
-  /// The last place in `text` where it may be cut: the tokens of the two parts, the second of which is
-  /// encoded as a continuation, are those of the whole. 0 if there is none.
+  /// Last place in `text` where it may be cut: the tokens of both parts, the second encoded as a
+  /// continuation, are those of the whole. 0 if there is none.
   [[nodiscard]] std::size_t last_cut(std::string_view text) const;
 
  private:
@@ -89,25 +90,25 @@ class Tokenizer {
   AddedTokenFinder raw_tokens_;
   AddedTokenFinder normalized_tokens_;
   std::vector<AddedToken> added_;
-  std::vector<std::string> texts_;  ///< texts of tokens by id; empty where there is none
-  std::vector<bool> is_special_;    ///< whether a token is special, by id
+  std::vector<std::string> texts_;  ///< text of each token by id; empty for ids without a token
+  std::vector<bool> is_special_;    ///< whether each token is special, by id
   std::vector<TokenId> frame_before_;
   std::vector<TokenId> frame_behind_;
   Digest digest_;
   bool may_cut_ = false;
 };
 
-/// Whether a text is a beginning or goes on behind a cut.
+/// Whether a text begins anew, or continues behind a cut.
 enum class Continues : bool { kNo, kYes };
 
-/// Encodes text after text, and keeps the tokens of words that it has met. One for each thread; `tokenizer`
-/// must outlive it.
+/// Encodes text after text, and keeps the tokens of words that it has met. One per thread; `tokenizer` must
+/// outlive it.
 class Encoder {
  public:
   explicit Encoder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
-  /// Appends the tokens of a text without its frame. Returns how many parts of it were no UTF-8 and were read
-  /// as U+FFFD.
+  /// Appends the tokens of a text without its frame. Returns the number of parts that were not UTF-8 and were
+  /// read as U+FFFD.
   std::int64_t append(std::string_view text, std::vector<TokenId>& ids, Continues continues = Continues::kNo);
 
   /// Appends the tokens of well-formed UTF-8, with a mark for each: 1 if any of its bytes lies in one of
@@ -136,20 +137,20 @@ class Encoder {
   std::vector<TextPart> parts_;
   std::vector<TextPart> normalized_parts_;
   std::string repaired_;
-  std::vector<Place>* places_ = nullptr;  ///< null: nobody asks for them
-  std::size_t part_ = 0;                  ///< index of the part at work
+  std::vector<Place>* places_ = nullptr;  ///< places of the tokens, if they are asked for; else null
+  std::size_t part_ = 0;                  ///< index of the present part
 };
 
-/// Decodes token by token; never hands out half a character. What it hands out is decode() of all of them.
-/// `tokenizer` must outlive it.
+/// Decodes token by token, and never returns half a character. All returned text together is decode() of all
+/// tokens. `tokenizer` must outlive it.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, Specials specials = Specials::kLeaveOut)
       : tokenizer_(&tokenizer), specials_(specials), joiner_(tokenizer.decoder_) {}
 
-  /// The text that is certain after one more token; often "".
+  /// Adds a token; returns the text that has become certain, often "".
   [[nodiscard]] std::string add(TokenId id);
-  /// The rest of the text at the end.
+  /// Rest of the text at the end.
   [[nodiscard]] std::string finish() { return joiner_.finish(); }
 
  private:

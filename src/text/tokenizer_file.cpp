@@ -1,4 +1,4 @@
-// How a Tokenizer is read from its file; tokenizer.cpp works with it.
+// Reads a Tokenizer from its file; tokenizer.cpp works with it.
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
@@ -54,7 +54,8 @@ Tokenizer Tokenizer::load_json(const std::filesystem::path& path) {
   return {document, bpe_of(document), digest, std::move(added), named};
 }
 
-/// Behind the vocabulary every id has a token: that which tokenizer_config.json names, or a reserved one.
+/// Loads tiktoken.model. Behind the vocabulary every id has a token: one that tokenizer_config.json names, or
+/// a reserved one.
 Tokenizer Tokenizer::load_tiktoken(const std::filesystem::path& path) {
   require_known_tiktoken(path.parent_path());
   const std::string lines = read_text_file(path, kMostFileBytes);
@@ -113,7 +114,7 @@ void Tokenizer::add_tokens(const std::string& file, const std::vector<NamedToken
     if (!texts_[index].empty() && texts_[index] != token.content)
       fail(ExitCode::kBadData, "{}: the added token '{}' has the id {} of '{}'", file,
            printable(token.content), token.id, printable(texts_[index]));
-    // It is looked for in, and read back as, what text becomes.
+    // A normalized token is searched in, and decoded as, the normalized text.
     texts_[index] = token.normalized ? normalizer_.apply(token.content, {}) : token.content;
     if (token.special) specials.insert(texts_[index]);
     (token.normalized ? normalized_tokens_ : raw_tokens_).add(texts_[index], token);
@@ -128,7 +129,7 @@ void Tokenizer::read_frame(const JsonNode& node) {
     for (const JsonNode& step : node.items("processors")) read_frame(step);
   else if (type == "TemplateProcessing")
     read_template(node);
-  else if (type != "ByteLevel")  // which touches offsets alone
+  else if (type != "ByteLevel")  // ByteLevel only changes offsets
     node.refuse("type", "one of the supported post-processors: TemplateProcessing, ByteLevel, Sequence");
 }
 
@@ -160,7 +161,7 @@ std::vector<TokenId> Tokenizer::template_ids(const JsonNode& node, const JsonNod
   return ids;
 }
 
-/// Whether nothing that comes before the words depends on both sides of a cut.
+/// Whether no step before the words depends on both sides of a cut.
 bool Tokenizer::allows_cuts() const {
   const bool words_do = pre_tokenizer_.cuts() != Cuts::kNowhere ||
                         (!pre_tokenizer_.has_patterns() && !pre_tokenizer_.is_byte_level());

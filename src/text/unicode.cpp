@@ -45,7 +45,7 @@ std::unique_ptr<std::uint8_t[]> make_traits() {
   });
   add_trait(table.get(), 0x9, 0xd, kSpace);
   add_trait(table.get(), 0x85, 0x85, kSpace);
-  // Alphabetic and Join_Control beside what the categories say.
+  // Alphabetic and Join_Control, which are not in the categories.
   for (const auto& [first, last] : {std::pair<char32_t, char32_t>{0x200c, 0x200d},
                                     {0x24b6, 0x24e9},
                                     {0x1f130, 0x1f149},
@@ -66,10 +66,10 @@ std::unique_ptr<std::uint8_t[]> make_traits() {
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
-/// Bytes of the longest beginning of a character at the front of `text`, which begins with none that is
-/// whole; at least 1.
+/// Length in bytes of the longest incomplete character at the front of `text`, which does not begin with a
+/// whole one; at least 1.
 std::size_t broken_bytes(std::string_view text) {
-  // A beginning may be completed by any continuation: the least and the greatest one are tried.
+  // Any continuation may complete an incomplete character, so the least and the greatest one are tried.
   for (std::size_t length = std::min<std::size_t>(3, text.size()); length > 1; --length)
     for (const char filler : {'\x80', '\xbf'})
       for (std::size_t more = 1; more <= 2; ++more) {

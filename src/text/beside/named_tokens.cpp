@@ -21,12 +21,12 @@ namespace sluice::text {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;  // transformers adds tokens in the order of their keys
+using Json = nlohmann::ordered_json;  // JSON that keeps the order of keys, in which transformers adds tokens
 
 constexpr std::int64_t kMostBytes = 64 << 20;
 constexpr std::array<std::string_view, 7> kSpecial = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                       "pad_token", "cls_token", "mask_token"};
-/// Keys that name tokens or templates, and those that change no token of a text.
+/// Keys that name tokens or templates, and keys that change no token of a text.
 constexpr std::string_view kKnown =
     " added_tokens_decoder extra_special_tokens additional_special_tokens "
     "model_specific_special_tokens chat_template add_bos_token add_eos_token add_prefix_space "
@@ -39,7 +39,7 @@ constexpr std::string_view kKnown =
     "truncation truncation_side truncation_strategy unk_token_id use_default_system_prompt "
     "verbose ";
 
-/// Switches that are told where they are on.
+/// Switches that are reported if they are on.
 constexpr std::string_view kSwitches = " do_lower_case split_special_tokens strip_accents ";
 
 bool is_known(const std::string& key, const Json& value) {
@@ -47,7 +47,7 @@ bool is_known(const std::string& key, const Json& value) {
   return kKnown.find(fmt::format(" {} ", key)) != std::string_view::npos || key.ends_with("_token");
 }
 
-/// One of the files; an empty object if it is missing. What is null in it is absent.
+/// One of the files; an empty object if it is missing. Keys with null count as absent.
 class File {
  public:
   File(const fs::path& directory, const std::string& name) : name_((directory / name).string()) {
@@ -73,7 +73,7 @@ class File {
     if (!unused.empty()) log::warning("{}: keys that are not used: {}", name_, printable(join_some(unused)));
   }
 
-  /// A text, which is a special token, or an object with a content and flags.
+  /// A token: a text, which is a special token, or an object with a content and flags.
   [[nodiscard]] NamedToken token(std::string_view key, const Json& value) const {
     NamedToken named;
     named.file = name_;
@@ -94,7 +94,7 @@ class File {
   Json value_ = Json::object();
 };
 
-/// Tokens that the files name, by transformers' rules of which file counts.
+/// Tokens that the files name, by transformers' rules on which file counts.
 class NamedTokens {
  public:
   NamedTokens(const fs::path& directory, const std::vector<AddedToken>& own)
@@ -134,7 +134,7 @@ class NamedTokens {
     named_.push_back(named);
   }
 
-  /// `added_tokens_decoder`, ascending by id.
+  /// Tokens of `added_tokens_decoder`, ascending by id.
   [[nodiscard]] std::vector<NamedToken> by_id() const {
     const char* key = "added_tokens_decoder";
     const Json& list = *config_.find(key);
@@ -151,7 +151,7 @@ class NamedTokens {
     return tokens;
   }
 
-  /// added_tokens.json, ascending by id, without ids that tokenizer.json gives to a token.
+  /// Tokens of added_tokens.json, ascending by id, without ids that tokenizer.json gives to a token.
   [[nodiscard]] std::vector<NamedToken> by_content() const {
     std::vector<NamedToken> tokens;
     const std::vector<NamedToken> special = special_tokens(), extra = listed_extra();
@@ -171,7 +171,7 @@ class NamedTokens {
     return tokens;
   }
 
-  /// `bos_token` and its like, and then those that only this model has, such as `image_token`.
+  /// Tokens of `bos_token` and similar keys, then those that only this model has, such as `image_token`.
   [[nodiscard]] std::vector<NamedToken> special_tokens() const {
     std::vector<NamedToken> tokens;
     for (const std::string_view key : kSpecial) {
@@ -200,7 +200,7 @@ class NamedTokens {
         tokens.push_back(file.token(key, value));
   }
 
-  /// The list `extra_special_tokens`, which was once `additional_special_tokens`.
+  /// Tokens of the list `extra_special_tokens`, formerly `additional_special_tokens`.
   [[nodiscard]] std::vector<NamedToken> listed_extra() const {
     std::vector<NamedToken> tokens;
     const auto append = [&](const File& file, const char* key) {
@@ -221,7 +221,7 @@ class NamedTokens {
 
   const std::vector<AddedToken>& own_;
   File config_;
-  bool is_legacy_;  ///< the other files count
+  bool is_legacy_;  ///< whether the other files count
   File map_;
   File ids_;
   std::vector<NamedToken> named_;

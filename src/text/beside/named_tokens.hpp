@@ -11,10 +11,10 @@
 
 namespace sluice::text {
 
-/// A token as a file beside tokenizer.json has it.
+/// A token in a file beside tokenizer.json.
 struct NamedToken {
-  AddedToken token;           ///< the token, its id not set
-  std::optional<TokenId> id;  ///< id that the file gives, if any
+  AddedToken token;           ///< the token, without an id
+  std::optional<TokenId> id;  ///< id in the file; nothing if it gives none
   std::string file;           ///< file that names it, for messages
 };
 
@@ -26,7 +26,7 @@ struct NamedToken {
 [[nodiscard]] std::vector<NamedToken> read_named_tokens(const std::filesystem::path& directory,
                                                         const std::vector<AddedToken>& own);
 
-/// The tokens with their flags, a line each.
+/// Tokens with their flags as text, a line each.
 [[nodiscard]] std::string to_text(const std::vector<NamedToken>& tokens);
 
 /// Adds tokens to those of tokenizer.json as the tokenizers library does: a known one takes its new flags and

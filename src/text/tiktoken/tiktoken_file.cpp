@@ -20,7 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-/// The pattern of TikTokenTokenizer, of which the file says nothing: Han characters apart from other letters.
+/// Pattern of TikTokenTokenizer, which the file does not have: Han characters are kept apart from other
+/// letters.
 constexpr std::string_view kPattern =
     R"([\p{Han}]+)"
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han})"
@@ -30,7 +31,7 @@ constexpr std::string_view kPattern =
     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kKnownClass = "TikTokenTokenizer";
 
-/// The six bits that a character of base64 stands for; -1: none.
+/// Six bits that a character of base64 stands for; -1: none.
 int bits_of(char c) {
   if ('A' <= c && c <= 'Z') return c - 'A';
   if ('a' <= c && c <= 'z') return c - 'a' + 26;
