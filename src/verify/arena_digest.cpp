@@ -25,7 +25,7 @@ class ArenaDigester {
  public:
   ArenaDigester(const ShardValues& weights, std::span<PlacedPart> parts) : weights_(weights), parts_(parts) {}
 
-  /// Unit by unit.
+  /// Digests all values, unit by unit.
   void run(Communicator& comm) {
     std::vector<std::size_t> order(parts_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -44,7 +44,7 @@ class ArenaDigester {
     }
   }
 
-  /// What this rank owns of part `i`, and the blocks that others complete.
+  /// Digests what this rank owns of part `i`, and writes the blocks that other ranks complete to `fragments`.
   void digest_owned(std::size_t i, ByteWriter& fragments) {
     PlacedPart& part = parts_[i];
     TensorDigester digester(part.elements.count() * size_of(part.dtype));
@@ -71,7 +71,7 @@ class ArenaDigester {
     }
   }
 
-  /// Elements in the type of the values, dequantised where they are stored.
+  /// Elements in the type of the values, dequantised if they are stored.
   const std::byte* weights_at(std::int64_t place, std::int64_t count) {
     if (const std::byte* here = weights_.find(place, weights_.dtype())) return here;
     weights_read_.resize(static_cast<std::size_t>(kSliceElements * size_of(weights_.dtype())));
@@ -79,7 +79,7 @@ class ArenaDigester {
     return weights_read_.data();
   }
 
-  /// Elements in the part's type. Counts those that are not the same after the way back.
+  /// Elements in the part's type. Counts those that change when converted there and back.
   const std::byte* as_compared(const std::byte* data, std::int64_t count, PlacedPart& part) {
     if (weights_.dtype() == part.dtype) return data;
     rounded_.resize(kSliceElements);
@@ -101,7 +101,7 @@ class ArenaDigester {
     return altered;
   }
 
-  /// Rank 0 puts the fragments of all ranks together.
+  /// Puts the fragments of all ranks together on rank 0.
   void complete_blocks(Communicator& comm, const std::string& own_fragments) {
     const std::vector<std::string> all = comm.all_gather_text(own_fragments);
     if (comm.rank() != 0) return;
@@ -125,7 +125,7 @@ class ArenaDigester {
   std::vector<float> widened_;
 };
 
-/// Reduced as four digits of 32 bits, the highest first: an int64 holds their sum over 2^31 ranks.
+/// Writes a digest as four digits of 32 bits, the highest first, whose sums over 2^31 ranks fit an int64.
 void put_digits(const Digest& digest, std::vector<std::int64_t>& digits) {
   for (const std::uint64_t half : {digest.high, digest.low})
     for (const std::uint64_t digit : {half >> 32, half & 0xffffffffu})
@@ -173,7 +173,7 @@ void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<Plac
 FrozenDigest::FrozenDigest(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest)
     : comm_(comm), manifest_(manifest), stored_(weights.stored()), dtype_(weights.dtype()) {
   const std::vector<FlatLayout>& units = weights.plan().layouts().units;
-  std::size_t here = 0;  // parts in memory, which come first
+  std::size_t here = 0;  // number of parts in memory, which come first
   for (const bool is_elsewhere : {false, true}) {
     for (int unit = 0; unit < std::ssize(units); ++unit) {
       const FlatLayout& layout = units[static_cast<std::size_t>(unit)];
@@ -202,7 +202,7 @@ void FrozenDigest::add(int unit, const std::byte* bytes) {
 Digest FrozenDigest::sum() {
   SLUICE_ASSERT(missing_.empty(), "the digest lacks {} units, the first of which is {}", missing_.size(),
                 *missing_.begin());
-  // The places that all forms of a base have in common.
+  // Layout without stored units: its places are the same for all formats of a base.
   const UnitLayouts plain = make_unit_layouts(manifest_);
   sum_over_ranks(comm_, parts_);
   Digest sum;

@@ -16,16 +16,16 @@
 
 namespace sluice {
 
-/// Elements of a tensor that are held against those of an entry of an index.
+/// A part of a tensor in the arenas that is compared with an entry of an index.
 struct PlacedPart {
   int entry = 0;
   int tensor = 0;
-  Range elements;                 ///< elements of the tensor that the part has
-  DType dtype = DType::kFloat32;  ///< type in which both sides are compared
+  Range elements;                 ///< elements of the tensor in the part
+  DType dtype = DType::kFloat32;  ///< element type in which both sides are compared
   // Digests of both sides: this rank's share at first, then the sum over ranks.
   Digest in_arena;
   Digest in_file;
-  std::int64_t altered = 0;  ///< elements of a float32 arena that the file's type cannot hold
+  std::int64_t altered = 0;  ///< number of elements of a float32 arena that the file's type cannot hold
 };
 
 /// Collective over `comm`. Adds this rank's share to `in_arena` and `altered` of the parts it owns a piece
@@ -34,19 +34,19 @@ struct PlacedPart {
 /// blocks a rank. `parts` are those of the same tensors, in the same order, on every rank.
 void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts);
 
-/// Collective over `comm`. The digests and counts of the parts, summed over the ranks, on every rank.
+/// Collective over `comm`. Sums the digests and counts of the parts over the ranks, for every rank.
 void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts);
 
 /// Digest of all frozen weights, with their names and places, in the arena's type: the same for any number of
-/// ranks, for every layout of files that they came from, and whether they are stored, in memory or elsewhere.
+/// ranks and any layout of their files, and whether they are stored, in memory or elsewhere.
 class FrozenDigest {
  public:
-  /// Collective over `comm`. Takes the weights that are in memory. What `weights` has of stored units, `comm`
-  /// and `manifest` must outlive this.
+  /// Collective over `comm`. Adds the weights that are in memory. The stored units of `weights`, `comm` and
+  /// `manifest` must outlive this object.
   FrozenDigest(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest);
-  /// Takes this rank's shard of a unit that is elsewhere, in which no other rank has a part of an expert.
+  /// Adds this rank's shard of a unit that is elsewhere; no expert of it may be shared between ranks.
   void add(int unit, const std::byte* bytes);
-  /// Collective over `comm`, once, when every unit that is elsewhere was added.
+  /// Collective over `comm`. The digest; must be called once, when every unit that is elsewhere was added.
   [[nodiscard]] Digest sum();
 
  private:
@@ -55,7 +55,7 @@ class FrozenDigest {
   const StoredLayout* stored_;
   DType dtype_;
   std::vector<PlacedPart> parts_;
-  std::set<int> missing_;  ///< units that were not added yet
+  std::set<int> missing_;  ///< units that are still to be added
 };
 
 }  // namespace sluice

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using blocks::embedding_and_head::kEmbedding;
 using blocks::embedding_and_head::kHead;
 
-/// False for a config.json that is missing or not understood.
+/// Whether config.json ties the head; false if it is missing or not understood.
 bool ties_head(const fs::path& directory) {
   constexpr std::int64_t kLargestConfig = 100'000'000;
   std::error_code error;
@@ -64,8 +64,8 @@ bool is_same(const PublishedDigest& a, const PublishedDigest& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.digest == b.digest;
 }
 
-/// Whether `tensor` is an lm_head that `there` does without: it is tied there, and is tied here too or equals
-/// the embedding.
+/// Whether `tensor` is an lm_head that `there` does not need: it is tied there, and is tied here too or
+/// equals the embedding.
 bool is_spare_head(const PublishedDigest& tensor, const CheckpointContent& here,
                    const CheckpointContent& there) {
   if (tensor.name != kHead || !there.tied) return false;
@@ -73,7 +73,7 @@ bool is_spare_head(const PublishedDigest& tensor, const CheckpointContent& here,
   return here.tied || (embedding != nullptr && is_same(tensor, *embedding));
 }
 
-/// The tensors of `here` that `there` lacks.
+/// Lists the tensors of `here` that `there` lacks.
 void list_missing(const CheckpointContent& here, const CheckpointContent& there,
                   std::vector<std::string>& only, std::vector<std::string>& spare) {
   for (const PublishedDigest& tensor : here.tensors) {

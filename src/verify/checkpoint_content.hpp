@@ -1,4 +1,4 @@
-// The content of a checkpoint, apart from its layout and its files, and the differences between two.
+// Content of a checkpoint, independent of its layout and files, and the differences between two.
 #pragma once
 
 #include "verify/checkpoint_digest.hpp"
@@ -14,10 +14,10 @@ namespace sluice {
 /// Digests of all tensors of a checkpoint.
 struct CheckpointContent {
   std::vector<PublishedDigest> tensors;  ///< digest of each tensor, sorted by name
-  bool tied = false;  ///< config.json, if there is one, ties lm_head.weight to the embedding
+  bool tied = false;                     ///< whether config.json ties lm_head.weight to the embedding
 
-  /// Sum of the identities of what training loads: no vision tower, no tied copy. Equal for every layout and
-  /// sharding.
+  /// Sum of the identities of the tensors that training loads, without a vision tower and tied copies. Equal
+  /// for every layout and sharding.
   [[nodiscard]] Digest digest() const;
   [[nodiscard]] const PublishedDigest* find(const std::string& name) const;
 };
@@ -31,17 +31,17 @@ struct CheckpointContent {
                                              const ParameterManifest* manifest,
                                              const std::function<void(std::int64_t done_bytes)>& progress);
 
-/// The differences between `here` and `there`.
+/// Differences between two contents, `here` and `there`.
 struct ContentComparison {
   struct Difference {
     std::string name;
-    std::string here;  ///< element type, shape and digest
+    std::string here;  ///< element type, shape and digest of the tensor
     std::string there;
   };
   std::vector<Difference> different;
   std::vector<std::string> only_here;
   std::vector<std::string> only_there;
-  /// Tensors that one side alone has and no text model misses: vision tower, multi-token prediction, tied
+  /// Tensors that only one side has and no text model needs: vision tower, multi-token prediction, tied
   /// copies.
   std::vector<std::string> spare_here;
   std::vector<std::string> spare_there;

@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Index of the first of `count` elements that is infinite or NaN; there is one.
+/// Index of the first of `count` elements that is infinite or NaN; there must be one.
 std::int64_t first_non_finite(const std::byte* data, DType dtype, std::int64_t count) {
   std::int64_t at = 0;
   while (at < count && count_non_finite(data + at * size_of(dtype), dtype, 1) == 0) ++at;
   return at;
 }
 
-/// Parts of an entry by the model's family, or by its name and shape where the family knows nothing of it.
+/// Parts of an entry by the model's family, or by its name and shape if the family does not know it.
 std::vector<ContentPart> parts_of(const CheckpointIndex& index, int number,
                                   const ParameterManifest* manifest) {
   const CheckpointEntry& entry = index.entries[static_cast<std::size_t>(number)];
@@ -98,14 +98,16 @@ void PartReader::read_straight(const CheckpointEntry& entry, const PartRange& ru
 
 void PartReader::read_transposed(const CheckpointEntry& entry, const ContentPart& part, const Take& take) {
   const std::int64_t size = size_of(entry.dtype);
-  const std::int64_t rows = part.shape[1], columns = part.shape[0];  // the file's shape, which is transposed
+  // Rows and columns of the file's shape, which is transposed.
+  const std::int64_t rows = part.shape[1], columns = part.shape[0];
   const std::int64_t most = std::clamp<std::int64_t>(kStripBytes / (rows * size), 1, columns);
   const std::int64_t at_once = std::clamp<std::int64_t>(kSliceBytes / (rows * size), 1, most);
   strip_.resize(static_cast<std::size_t>(rows * most * size));
   slice_.resize(std::max(slice_.size(), static_cast<std::size_t>(at_once * rows * size)));
   for (std::int64_t column = 0; column < columns; column += most) {
     const std::int64_t width = std::min(most, columns - column);
-    const std::int64_t lines = width == columns ? rows : 1;  // that follow each other in the file
+    // Number of lines that follow each other in the file.
+    const std::int64_t lines = width == columns ? rows : 1;
     for (std::int64_t row = 0; row < rows; row += lines) {
       const std::int64_t begin = part.runs.front().entry_begin + row * columns + column;
       reader_.read(entry, {begin, begin + lines * width},

@@ -1,4 +1,4 @@
-// Digests of a checkpoint's tensors, read from its files through one small buffer.
+// Digests of a checkpoint's tensors, read from its files through a small buffer.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -20,18 +20,19 @@
 
 namespace sluice {
 
-/// One tensor under the plain_name() and in the shape of the per-expert layout (ContentPart): the same for
-/// every wrapper, spelling, layout and sharding of a checkpoint.
+/// Digest of one tensor under its plain_name() and in the shape of the per-expert layout (ContentPart): the
+/// same for every wrapper, spelling, layout and sharding of a checkpoint.
 struct PublishedDigest {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;
   Digest digest;                       ///< digest of the content, see verify/tensor_digest.hpp
-  std::int64_t non_finite = 0;         ///< elements that are infinite or NaN
-  int entry = 0;                       ///< index entry that holds the part
-  std::int64_t first_non_finite = -1;  ///< number of the first such element in this shape; -1: there is none
+  std::int64_t non_finite = 0;         ///< number of elements that are infinite or NaN
+  int entry = 0;                       ///< index of the entry that holds the part
+  std::int64_t first_non_finite = -1;  ///< number of the first such element in this shape; -1: none
 
-  /// Digest of name, element type, shape and content. A sum of them does not depend on the tensors' order.
+  /// Digest of name, element type, shape and content. Sums of identities do not depend on the order of
+  /// tensors.
   [[nodiscard]] Digest identity() const;
 };
 
@@ -42,14 +43,14 @@ struct PublishedDigest {
     const CheckpointIndex& index, const std::filesystem::path& directory, const ParameterManifest* manifest,
     const std::function<void(std::int64_t done_bytes)>& progress);
 
-/// Reads and digests tensors of one checkpoint, best in the order of its files. A file that was not in the
-/// page cache is not left there.
+/// Reads and digests tensors of one checkpoint, best in the order of its files. Files that were not in the
+/// page cache are dropped from it.
 class PartReader {
  public:
-  /// Read at once. Staging is one slice, and at most two for each of two conversions; of quantised weights 1
-  /// MiB of codes more.
+  /// Bytes per read. Staging is one slice, and at most two per conversion for two conversions; for quantised
+  /// weights another 1 MiB of codes.
   static constexpr std::int64_t kSliceBytes = kMiB;
-  /// Bytes of the strips of columns that a transposed matrix is read in. A strip and its transpose are held
+  /// Bytes of the strips of columns in which a transposed matrix is read. A strip and its transpose are held
   /// at once.
   static constexpr std::int64_t kStripBytes = 32 * kMiB;
 
@@ -58,19 +59,19 @@ class PartReader {
 
   struct Result {
     Digest digest;
-    std::int64_t non_finite = 0;         ///< NaN and infinities before any conversion
-    std::int64_t first_non_finite = -1;  ///< number in the part
+    std::int64_t non_finite = 0;         ///< number of NaN and infinities before any conversion
+    std::int64_t first_non_finite = -1;  ///< number of the first such element in the part; -1: none
   };
-  /// Digests one of the entry's parts, its elements converted to each of the types `via` in turn.
+  /// Digests a part of an entry, with its elements converted to each of the types `via` in turn.
   [[nodiscard]] Result digest(const CheckpointEntry& entry, const ContentPart& part,
                               std::span<const DType> via = {});
 
  private:
-  /// Elements of a part from `begin` on.
+  /// Function that takes elements of a part from element `begin` on.
   using Take = std::function<void(std::int64_t begin, const std::byte* data, std::int64_t count)>;
   void read_straight(const CheckpointEntry& entry, const PartRange& run, const Take& take);
   void read_transposed(const CheckpointEntry& entry, const ContentPart& part, const Take& take);
-  /// `count` elements at `data` after the conversions, in a buffer that lasts until the next call.
+  /// `count` elements at `data` after the conversions, in a buffer that is valid until the next call.
   [[nodiscard]] const std::byte* convert(const std::byte* data, DType dtype, std::span<const DType> via,
                                          std::int64_t count);
   EntryReader reader_;

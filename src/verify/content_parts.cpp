@@ -11,8 +11,7 @@
 namespace sluice {
 namespace {
 
-/// Appends what an entry's range of a tensor is, of which each part has `size` elements. Their shapes are
-/// still to be told.
+/// Appends the parts of an entry's range, each with `size` elements. Their shapes are set later.
 void add_range(const MatchedEntry& range, std::int64_t size, std::vector<ContentPart>& parts) {
   const std::int64_t end = range.begin + range.count;
   for (std::int64_t begin = range.begin, count = 0; begin < end; begin += count) {

@@ -24,16 +24,16 @@ class TensorDigester {
  public:
   explicit TensorDigester(std::int64_t tensor_bytes) : tensor_bytes_(tensor_bytes) {}
 
-  /// Bytes [offset, offset + bytes.size()) of the tensor. Each byte may be added once; Error(kInternal) for
-  /// one outside the tensor.
+  /// Adds bytes [offset, offset + bytes.size()) of the tensor, each byte once. Error(kInternal) for bytes
+  /// outside of the tensor.
   void add(std::int64_t offset, std::span<const std::byte> bytes);
 
-  /// Sum over the blocks that are complete: the digest, once every byte was added.
+  /// Sum over the complete blocks: the digest, once every byte was added.
   [[nodiscard]] const Digest& sum() const { return sum_; }
 
-  /// Bytes of a block that another digester has to complete.
+  /// Bytes of a block that another digester must complete.
   struct Fragment {
-    std::int64_t offset = 0;  ///< first byte of the fragment in the tensor
+    std::int64_t offset = 0;  ///< place in the tensor of the fragment's first byte
     std::string bytes;
   };
   /// Bytes that were added without completing a block; sums and fragments of all digesters make up the
@@ -44,7 +44,7 @@ class TensorDigester {
   struct OpenBlock {
     std::int64_t number = 0;
     std::int64_t held_bytes = 0;
-    std::vector<Range> held;  ///< byte ranges of the block that were added
+    std::vector<Range> held;  ///< ranges of bytes of the block that were added
     std::array<std::byte, kDigestBlockBytes> bytes;
   };
   [[nodiscard]] std::int64_t block_bytes(std::int64_t block) const;

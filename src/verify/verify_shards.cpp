@@ -16,16 +16,17 @@
 namespace sluice {
 namespace {
 
-/// The file's type where the arena holds its values exactly, else the arena's.
+/// Element type in which a tensor is compared: the file's if the arena holds its values exactly, else the
+/// arena's.
 DType compared_type(DType file, DType arena) { return arena == DType::kFloat32 ? file : arena; }
 
-/// The types that a file's elements pass through before they are compared.
+/// Element types to which a file's elements are converted before they are compared.
 std::vector<DType> way_of(DType file, DType arena) {
   if (file == arena) return {};
   return arena == DType::kFloat32 ? std::vector{arena, file} : std::vector{arena};
 }
 
-/// An entry that is read, and its parts in the order of content_parts().
+/// An entry that this rank reads, and its parts in the order of content_parts().
 struct ReadEntry {
   const CheckpointEntry& entry;
   std::span<const MatchedEntry> ranges;
@@ -44,7 +45,7 @@ void for_each_entry(const CheckpointMatch& match, Visit visit) {
   }
 }
 
-/// The parts of all entries, in the order of the files.
+/// Parts of all entries, in the order of the files.
 std::vector<PlacedPart> list_parts(const ParameterManifest& manifest, DType arena,
                                    const CheckpointIndex& index, const CheckpointMatch& match) {
   std::vector<PlacedPart> parts;
@@ -64,7 +65,8 @@ std::vector<PlacedPart> list_parts(const ParameterManifest& manifest, DType aren
 }
 
 /// Synchronises ranks with unequal amounts to read after every `bytes`, so that no collective waits for more
-/// than one such round and the deadline need not grow with the checkpoint. Every call is collective.
+/// than one such round, and the deadline need not grow with the checkpoint. Every call is collective over the
+/// communicator.
 class Rounds {
  public:
   Rounds(Communicator& comm, std::int64_t bytes) : comm_(comm), bytes_(bytes), next_(bytes) {}
@@ -74,14 +76,14 @@ class Rounds {
     for (; done >= next_; next_ += bytes_) static_cast<void>(meet(false));
   }
 
-  /// This rank has nothing more to read; returns when no rank has.
+  /// Says that this rank has nothing more to read; returns when no rank has.
   void finish() {
     while (!meet(true)) {
     }
   }
 
  private:
-  /// Whether all ranks have finished.
+  /// Meets the other ranks; returns whether all ranks have finished.
   bool meet(bool is_through) {
     std::int64_t busy = is_through ? 0 : 1;
     comm_.all_reduce_sum(std::span(&busy, 1));
@@ -106,7 +108,7 @@ class ShardVerifier {
         directory_(directory),
         parts_(list_parts(manifest, weights.dtype(), index, match)) {}
 
-  /// Collective over the communicator. Each entry is read by one rank, into its parts there.
+  /// Collective over the communicator. Digests the files; each entry is read by one rank.
   void digest_files(const VerifyOptions& options) {
     const std::vector<ReadEntry> own = entries_to_read(options.readers);
     std::int64_t total = 0;
@@ -129,10 +131,10 @@ class ShardVerifier {
     rounds.finish();
   }
 
-  /// Collective over the communicator.
+  /// Collective over the communicator. Digests the arenas.
   void digest_arenas() { sluice::digest_arenas(comm_, weights_, parts_); }
 
-  /// Collective over the communicator.
+  /// Collective over the communicator. Compares the digests of files and arenas.
   VerifyReport compare() {
     sum_over_ranks(comm_, parts_);
     comm_.all_reduce_sum(std::span(&report_.non_finite, 1));
@@ -160,7 +162,8 @@ class ShardVerifier {
     return entries;
   }
 
-  /// Each reader gets an equal range of the files' bytes, and the entries whose middle lies in it.
+  /// Entries for this rank to read: each reader gets an equal range of the files' bytes, and the entries
+  /// whose middle lies in it.
   [[nodiscard]] std::vector<ReadEntry> entries_to_read(std::vector<int> readers) {
     if (readers.empty()) {
       readers.resize(static_cast<std::size_t>(comm_.size()));

@@ -1,4 +1,4 @@
-// Do the arenas hold what the files hold? Both sides are digested and compared, tensor by tensor.
+// Verification of loaded shards: digests of arenas and files are compared tensor by tensor.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -17,19 +17,19 @@ namespace sluice {
 
 /// Options of a verification of loaded shards.
 struct VerifyOptions {
-  /// Ranks that read the files again, each its own range of tensors; empty for all. The same on every rank.
+  /// Ranks that read the files again, each a range of tensors; empty: all ranks. The same on every rank.
   std::vector<int> readers{};
-  /// Ranks with less to read wait for the others no longer than this takes, however much there is in all.
+  /// Bytes read between two meetings, so that ranks with less to read wait no longer than this takes.
   std::int64_t round_bytes = kGiB;
-  /// Called with the bytes that this rank has read, of those it will read; may be empty.
+  /// Function called with the bytes that this rank has read, and will read in all; may be empty.
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};
 };
 
-/// Result of the comparison, the same on every rank.
+/// Result of a verification, the same on every rank.
 struct VerifyReport {
-  std::int64_t tensors = 0;  ///< tensors that were compared, counted as the per-expert layout publishes them
+  std::int64_t tensors = 0;     ///< number of tensors compared, counted in the per-expert layout
   std::int64_t read_bytes = 0;  ///< bytes that all ranks together have read
-  std::int64_t non_finite = 0;  ///< elements of the files that are infinite or NaN
+  std::int64_t non_finite = 0;  ///< number of elements in the files that are infinite or NaN
   /// Sum of PublishedDigest::identity() over the tensors: equal for every rank count and layout, and for
   /// every training type that holds what the files hold.
   Digest content;
