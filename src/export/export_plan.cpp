@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-/// Copied tensors are dealt to the ranks in parts of at least this many bytes.
+/// Least bytes per part in which copied tensors are divided among the ranks.
 constexpr std::int64_t kMinCopyBytes = kMiB;
 
 std::vector<SafetensorsEntry> entries_of(const ExportContent& content) {
@@ -22,7 +22,7 @@ std::vector<SafetensorsEntry> entries_of(const ExportContent& content) {
   return entries;
 }
 
-/// Adds the bytes of a piece to what is written.
+/// Adds the bytes of a piece to those that are written.
 void add(Coverage& written, int file, const ExportPiece& piece) {
   if (!piece.is_box()) return written.add(file, Range{piece.offset, piece.offset + piece.bytes()});
   const std::int64_t size = size_of(piece.dtype), inside = piece.file - piece.matrix;
@@ -71,7 +71,7 @@ std::vector<int> ExportPlan::quantised_in(int file) const {
   return {weights.begin(), weights.end()};
 }
 
-/// Rank 0 writes the scales, of which there are few.
+/// Visits the scales, which rank 0 writes because they are few, and the codes.
 void ExportPlan::visit_quantised(const SafetensorsEntry& entry, const Origin& origin, int rank,
                                  const std::function<void(const ExportPiece&)>& visit) const {
   const QuantisedWeight& weight = quantised_[static_cast<std::size_t>(origin.weight)];
@@ -123,8 +123,8 @@ void ExportPlan::visit_owned(const SafetensorsEntry& entry, const KeyTarget& tar
   }
 }
 
-/// Large tensors go to all copiers in equal parts, of whole bytes of 4-bit codes; small ones to one each, in
-/// turn.
+/// Divides copied tensors among the copiers: large ones in equal parts, of whole bytes of 4-bit codes; small
+/// ones whole, in turn.
 void ExportPlan::visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index,
                               int rank, const std::function<void(const ExportPiece&)>& visit) const {
   const auto ranks = static_cast<std::int64_t>(copiers_.size());

@@ -25,32 +25,33 @@ struct ExportPiece : Move {
   std::int64_t offset = 0;
   DType dtype = DType::kBFloat16;
   int source = -1;
-  bool is_buffer = false;  ///< whether it is a persistent buffer, in float32
+  bool is_buffer = false;  ///< whether the values come from a persistent buffer, in float32
   StoredPart part = StoredPart::kValues;
-  int weight = -1;  ///< index in ExportPlan::quantised() of codes and scales
+  int weight = -1;  ///< index of the weight in ExportPlan::quantised(), for codes and scales; -1: neither
   [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t bytes() const { return count * size_of(dtype); }
 };
 
 class ExportPlan {
  public:
-  /// Files of at most `max_shard_bytes` of tensors each, but for a tensor that is larger. `copiers` are the
-  /// ranks that can read the source's files. `shards` must outlive the plan.
+  /// Plans files with at most `max_shard_bytes` of tensors each, except for a larger tensor. `copiers` are
+  /// the ranks that can read the source's files. `shards` must outlive the plan.
   ExportPlan(const ExportContent& content, const ShardPlan& shards, std::int64_t max_shard_bytes,
              std::vector<int> copiers);
 
   [[nodiscard]] const std::vector<WeightFile>& files() const { return files_; }
-  /// The files of the source, and of its tensors those that are copied.
+  /// Index of the source: its files, and those of its tensors that are copied.
   [[nodiscard]] const CheckpointIndex& source() const { return source_; }
   [[nodiscard]] const ShardPlan& shards() const { return shards_; }
   [[nodiscard]] const std::vector<QuantisedWeight>& quantised() const { return quantised_; }
-  /// Indices of those weights of which a file has codes or scales, ascending.
+  /// Indices of the weights of which a file has codes or scales, ascending.
   [[nodiscard]] std::vector<int> quantised_in(int file) const;
 
-  /// Calls `visit` with what `rank` writes into a file, in the file's order. Headers are not part of it.
+  /// Calls `visit` with the pieces that `rank` writes to a file, in the file's order, without the header.
   void for_each_piece(int file, int rank, const std::function<void(const ExportPiece&)>& visit) const;
 
-  /// Calls `visit` with the elements of a quantised weight that `rank` owns, as pieces of no file.
+  /// Calls `visit` with the elements of a quantised weight that `rank` owns, as pieces without a place in a
+  /// file.
   void for_each_owned(const QuantisedWeight& weight, int rank,
                       const std::function<void(const ExportPiece&)>& visit) const;
 
@@ -58,13 +59,13 @@ class ExportPlan {
   void check_coverage() const;
 
   [[nodiscard]] std::int64_t tensor_count() const { return static_cast<std::int64_t>(tensors_.size()); }
-  /// Bytes of all files, headers included; of all tensors; and of those copied from the source.
+  /// Bytes of all files, headers included; bytes of all tensors; and bytes of those copied from the source.
   [[nodiscard]] std::int64_t file_bytes() const;
   [[nodiscard]] std::int64_t tensor_bytes() const;
   [[nodiscard]] std::int64_t copied_bytes() const;
 
  private:
-  /// Origin of the values of a written tensor. Its place is in files_, in the same order.
+  /// Origin of a written tensor's values. Its place is in files_, in the same order.
   struct Origin {
     KeyTarget target;
     int source = -1;
@@ -82,7 +83,7 @@ class ExportPlan {
   std::vector<int> copiers_;
   CheckpointIndex source_;
   std::vector<WeightFile> files_;
-  std::vector<std::size_t> first_;  ///< first tensor of each file
+  std::vector<std::size_t> first_;  ///< index of each file's first tensor
   std::vector<Origin> tensors_;
   std::vector<QuantisedWeight> quantised_;
 };

@@ -14,12 +14,13 @@
 namespace sluice {
 namespace {
 
-/// Rounded, a persistent buffer would be another one.
+/// Type in which a tensor is written; persistent buffers stay float32, because rounding would change the
+/// choice of experts.
 DType written_dtype(const TensorInfo& tensor, DType of_parameters) {
   return tensor.kind == TensorKind::kPersistentBuffer ? DType::kFloat32 : of_parameters;
 }
 
-/// "…layers.3." of a name in a layer, and the rest.
+/// A name in its two parts: up to its layer, "…layers.3.", and the rest.
 std::pair<std::string_view, std::string_view> cut_behind_layer(std::string_view name) {
   constexpr std::string_view kLayers = ".layers.";
   const std::size_t layers = name.find(kLayers);
@@ -33,11 +34,12 @@ std::string with_prefix_of(std::string_view like, std::string_view name) {
   return std::string(cut_behind_layer(like).first).append(cut_behind_layer(name).second);
 }
 
-/// The published expert tensors of one layer.
+/// Published expert tensors of one layer.
 struct ExpertLayer {
   std::vector<PublishedTensor> tensors;
-  std::set<std::string, std::less<>> names;  ///< names after "…layers.3."
-  bool is_rewritten = false;                 ///< the source has other tensors
+  std::set<std::string, std::less<>> names;  ///< parts of the names after "…layers.3."
+  /// Whether experts are written as other tensors than the source's.
+  bool is_rewritten = false;
   bool is_done = false;
 };
 
@@ -99,12 +101,13 @@ class Lister {
     const bool is_rewritten = layer != layers_.end() && layer->second.is_rewritten;
     if (is_rewritten && info(target).role == Role::kExpert) return rewrite(entry, layer->second);
     std::string name = entry.name;
-    if (is_rewritten && info(target).role == Role::kRouter)  // the router goes by its experts' spelling
+    // The router is named in the same spelling as its experts.
+    if (is_rewritten && info(target).role == Role::kRouter)
       name = with_prefix_of(name, keys_.manifest().published_name(info(target).name));
     content_.tensors.push_back({std::move(name), written_dtype(info(target), entry.dtype), target});
   }
 
-  /// Writes all experts of a layer as published, under the source's prefix, in place of the first expert
+  /// Writes all experts of a layer as published, under the source's prefix, in place of its first expert
   /// tensor.
   void rewrite(const CheckpointEntry& entry, ExpertLayer& layer) {
     if (std::exchange(layer.is_done, true)) return;
@@ -115,11 +118,12 @@ class Lister {
 
   const CheckpointIndex& source_;
   const KeyMap& keys_;
-  std::map<int, ExpertLayer> layers_;  ///< empty if experts are written as they were read
+  /// Expert tensors by layer; empty if experts are written as they were read.
+  std::map<int, ExpertLayer> layers_;
   ExportContent content_;
 };
 
-/// Lists the tensors of files in their order, of which those that change are written anew.
+/// Lists the tensors of files in their order; tensors that change are written anew.
 class StoredLister {
  public:
   StoredLister(const CheckpointIndex& source, const CheckpointIndex& stored, const KeyMap& keys,
@@ -143,8 +147,8 @@ class StoredLister {
   }
 
  private:
-  using Place = std::pair<int, std::int64_t>;  ///< file, and first byte in it
-  /// Part of an entry of the source that a stored tensor holds; with a weight where that changes.
+  using Place = std::pair<int, std::int64_t>;  ///< index of a file, and a byte in it
+  /// Part of an entry of the source that a stored tensor holds, with its weight if that changes.
   struct Part {
     const CheckpointEntry& of;
     StoredPart part = StoredPart::kValues;
@@ -157,7 +161,7 @@ class StoredLister {
                                [&](const TensorRange& range) { return changes_(range.tensor); });
   }
 
-  /// Whether it is a copy of a tensor that changes.
+  /// Whether an entry is a copy of a tensor that changes.
   [[nodiscard]] bool is_stale(const CheckpointEntry& entry) const {
     const auto tensor = keys_.manifest().find(plain_name(entry.name));
     if (!tensor || keys_.manifest()[*tensor].tied_to.empty()) return false;

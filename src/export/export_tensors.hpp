@@ -1,4 +1,4 @@
-// Content of a directory that is to be written: names and element types, in order. Pure.
+// Content of an export: names and element types of tensors, in order. Pure.
 #pragma once
 
 #include "encoding/encoding.hpp"
@@ -14,22 +14,23 @@
 
 namespace sluice {
 
-/// A tensor to be written: `target` of the manifest, in numbers or as codes; the scales of such codes; or a
-/// tensor of the source's files.
+/// A tensor to be written: `target` in the manifest, as numbers or codes; or the scales of such codes; or a
+/// tensor copied from the source's files.
 struct ExportTensor {
   std::string name;
   DType dtype = DType::kBFloat16;
-  /// Place in the manifest, with the written tensor's shape; a copied tensor and scales have no ranges.
+  /// Place in the manifest, with the written tensor's shape; copied tensors and scales have no ranges.
   KeyTarget target;
-  int source = -1;  ///< entry of ExportContent::source; -1: the values come from the shards or the buffers
-  StoredPart part = StoredPart::kValues;  ///< part of the weight that codes and scales stand for
-  int weight = -1;                        ///< index in ExportContent::quantised of codes and scales
+  int source = -1;  ///< index of the entry in ExportContent::source; -1: values come from shards or buffers
+  StoredPart part = StoredPart::kValues;  ///< what the tensor holds of its weight
+  /// Index of the weight in ExportContent::quantised, for codes and scales; -1: neither.
+  int weight = -1;
 
   [[nodiscard]] bool is_copied() const { return source >= 0; }
   [[nodiscard]] std::int64_t bytes() const { return target.element_count() * size_of(dtype); }
 };
 
-/// A weight that is written as codes and scales, which are tensors of their own.
+/// A weight that is written as codes and scales, in tensors of their own.
 struct QuantisedWeight {
   std::string name;
   KeyTarget target;
@@ -38,7 +39,7 @@ struct QuantisedWeight {
 
 struct ExportContent {
   std::vector<ExportTensor> tensors;
-  CheckpointIndex source;  ///< index of the source, whose files tensors are copied from
+  CheckpointIndex source;  ///< index of the source, from whose files tensors are copied
   std::vector<QuantisedWeight> quantised{};
 };
 
@@ -59,7 +60,8 @@ struct ExportContent {
                                               const KeyMap& keys,
                                               const std::function<bool(int tensor)>& changes);
 
-/// The model alone, as KeyMap::published(), every tensor in `dtype` but for persistent buffers.
+/// Content of the model alone, as KeyMap::published(), with every tensor in `dtype` except persistent
+/// buffers.
 [[nodiscard]] ExportContent content_of(const KeyMap& keys, ExpertLayout experts, DType dtype);
 
 }  // namespace sluice

@@ -14,11 +14,11 @@
 namespace sluice {
 namespace {
 
-/// Pieces of at least this many bytes that need no conversion are written from the arena itself.
+/// Bytes of a piece from which on it is written from the arena itself, if it needs no conversion.
 constexpr std::int64_t kDirectBytes = 256 * kKiB;
-/// Rows of a matrix that are transposed together, and elements of each: at most 1 MiB of float32.
+/// Rows of a matrix that are transposed together, and most elements of each: at most 1 MiB of float32.
 constexpr std::int64_t kRowsAtOnce = 64, kMostLines = 4096;
-/// Elements that become codes together.
+/// Elements that are quantised together.
 constexpr std::int64_t kCodesAtOnce = 256 * kKiB;
 
 }  // namespace
@@ -114,7 +114,7 @@ void ExportWriter::write_directly(const ExportPiece& piece, const std::byte* val
   }
 }
 
-/// Elements of the arena as float32, until the next call.
+/// Elements of the arena as float32, valid until the next call.
 const float* ExportWriter::numbers(std::int64_t begin, std::int64_t count) {
   numbers_.resize(std::max(numbers_.size(), static_cast<std::size_t>(count)));
   values_.read(begin, count, DType::kFloat32, reinterpret_cast<std::byte*>(numbers_.data()));
@@ -174,7 +174,7 @@ void ExportWriter::transpose(const ExportPiece& piece) {
                         {column, std::min(column + width, piece.length())}});
 }
 
-/// Writes a part of a piece: these lines, and of them these columns.
+/// Writes a part of a piece: the lines and columns of a box.
 void ExportWriter::transpose(const ExportPiece& piece, const Box& part) {
   const std::int64_t size = size_of(piece.dtype);
   const std::int64_t lines = part.rows.count(), width = part.columns.count();
@@ -210,8 +210,8 @@ void ExportWriter::copy(const ExportPiece& piece) {
   }
 }
 
-/// The free end of the staging buffer, for bytes at `offset` of the file: aligned to its elements and with
-/// room for one. What is staged is written first unless these bytes follow it.
+/// Free end of the staging buffer for bytes at `offset` of the file, aligned to their elements and with room
+/// for at least one. Staged bytes are written first unless these follow them.
 std::span<std::byte> ExportWriter::room_at(std::int64_t offset, std::int64_t element_bytes) {
   const bool follows = offset == staged_at_ + staged_ && staged_ % element_bytes == 0;
   if (!follows || half_bytes() - staged_ < element_bytes) flush();

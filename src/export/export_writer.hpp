@@ -1,4 +1,4 @@
-// One rank's part of an export: writes its pieces into files that exist already.
+// Writes one rank's part of an export, into files that exist already.
 #pragma once
 
 #include "base/boxes/box.hpp"
@@ -21,28 +21,31 @@
 namespace sluice {
 
 struct ExportWriterOptions {
-  std::filesystem::path source;               ///< directory of the files that tensors are copied from
-  std::int64_t staging_bytes = 8 * kMiB;      ///< half is filled while the other half is written
-  bool keep_cached = false;                   ///< leave what was written or copied in the page cache
-  std::function<void()> after_write = [] {};  ///< called after every write
-  /// Takes what would be written of a file, where this rank does not see the directory; empty: it is written.
+  std::filesystem::path source;  ///< directory of the files from which tensors are copied
+  /// Bytes of staging memory; one half is filled while the other one is written.
+  std::int64_t staging_bytes = 8 * kMiB;
+  /// Whether files that were written or copied stay in the page cache.
+  bool keep_cached = false;
+  std::function<void()> after_write = [] {};  ///< function called after every write
+  /// Function that takes the bytes of a file if this rank does not see its directory; empty: the file is
+  /// written.
   std::function<void(std::int64_t offset, std::span<const std::byte> data)> send{};
 };
 
 class ExportWriter {
  public:
-  /// `plan` and `values` must outlive the writer. Writes into `directory`.
+  /// Writes into `directory`. `plan` and `values` must outlive the writer.
   ExportWriter(const ExportPlan& plan, const ShardValues& values, std::filesystem::path directory,
                ExportWriterOptions options);
 
-  /// The largest magnitudes of the blocks of all weights that a file has codes or scales of, as far as this
-  /// rank owns their elements; the same blocks in the same order on every rank. Before write() they are to be
-  /// replaced by the largest of all ranks.
+  /// Largest magnitudes of the blocks of all weights of which a file has codes or scales, over the elements
+  /// that this rank owns; the same blocks in the same order on every rank. They must be replaced by the
+  /// largest over all ranks before write().
   [[nodiscard]] std::span<std::int64_t> find_magnitudes(int file);
 
-  /// Writes this rank's pieces of a file, gathered into large writes, and the header on rank 0; then fsyncs.
-  /// Dirty pages stay within twice the staging bytes. Where the file has codes find_magnitudes() comes first;
-  /// Error(kBadData) if a weight that they are made of is NaN or infinite.
+  /// Writes this rank's pieces of a file, gathered into large writes, and on rank 0 the header; then syncs
+  /// the file. Dirty pages stay within twice the staging bytes. If the file has codes, find_magnitudes() must
+  /// come first; Error(kBadData) if a weight for codes is NaN or infinite.
   void write(int file);
 
   /// Bytes that this rank has written so far.
@@ -63,7 +66,7 @@ class ExportWriter {
   void copy(const ExportPiece& piece);
   [[nodiscard]] std::span<std::byte> room_at(std::int64_t offset, std::int64_t element_bytes);
   void flush();
-  /// Writes what lies in the half that is filled, and goes on with the other one.
+  /// Writes the filled half of the staging memory, and goes on with the other one.
   void emit_half(const WrittenBlock& block);
   void emit(const WrittenBlock& block);
   void send(const WrittenBlock& block) const;
@@ -77,18 +80,20 @@ class ExportWriter {
   ExportWriterOptions options_;
   EntryReader source_;
   MemoryBlock staging_;
-  int half_ = 0;                              ///< half of the staging memory that is filled
-  std::vector<std::byte> rows_;               ///< rows of a matrix before they are transposed
-  std::vector<float> numbers_;                ///< elements before they are codes
-  std::vector<std::int64_t> magnitudes_;      ///< largest magnitudes of blocks, weight after weight
-  std::map<int, std::size_t> magnitudes_at_;  ///< where those of a weight begin, by ExportPlan::quantised()
-  std::int64_t staged_at_ = 0;                ///< offset in the file of the staged bytes
+  int half_ = 0;                          ///< number of the half that is being filled
+  std::vector<std::byte> rows_;           ///< rows of a matrix before they are transposed
+  std::vector<float> numbers_;            ///< elements before they are quantised
+  std::vector<std::int64_t> magnitudes_;  ///< largest magnitudes of blocks, weight after weight
+  /// Index of each weight's first magnitude, by its number in ExportPlan::quantised().
+  std::map<int, std::size_t> magnitudes_at_;
+  std::int64_t staged_at_ = 0;  ///< offset in the file of the staged bytes
   std::int64_t staged_ = 0;
   std::filesystem::path path_;  ///< path of the file being written
   std::int64_t writes_ = 0;
   std::int64_t written_bytes_ = 0;
   std::int64_t copied_bytes_ = 0;
-  std::optional<WriteBehind> out_;  ///< opened at the first write; last: it uses the staging memory
+  /// Present file, opened at the first write; declared last because it uses the staging memory.
+  std::optional<WriteBehind> out_;
 };
 
 }  // namespace sluice

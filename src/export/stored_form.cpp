@@ -11,7 +11,7 @@ using Shape = std::vector<std::int64_t>;
 
 constexpr std::int64_t kCodesOfByte = 2, kCodesOfWord = 8;
 
-/// What a tensor of that shape becomes; nothing: it keeps its element type.
+/// Codes for a tensor of this name and shape; nothing: it keeps its element type.
 std::optional<Codes> codes_of(std::string_view name, const Shape& shape, const TensorInfo& info,
                               const std::optional<QuantizationConfig>& config) {
   if (!config || shape.size() < 2) return std::nullopt;
@@ -34,7 +34,7 @@ Encoding encoding_of(Codes codes, const Shape& shape, const QuantizationConfig& 
   const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
   Encoding encoding = config.encoding_of(codes, element_count(shape) / (rows * columns), rows, columns);
   if (encoding.scale_type != DType::kFloat8E4M3) return encoding;
-  // Scales of weights up to 448 * 6 / 2^14, which is 0.16, are float8_e4m3fn numbers.
+  // Tensor scale with which scales of weights up to 448 * 6 / 2^14 = 0.16 fit float8_e4m3fn.
   constexpr float kTensorScale = 0x1p14F;
   if (config.float4_names == Float4Names::kModelOpt)
     encoding.tensor_scale.factor = 1 / kTensorScale;
@@ -43,7 +43,7 @@ Encoding encoding_of(Codes codes, const Shape& shape, const QuantizationConfig& 
   return encoding;
 }
 
-/// 4-bit floating-point codes and their scales by the names that `config` has for them.
+/// Codes and scales of 4-bit floating-point weights, with the names that `config` uses.
 std::vector<StoredTensor> float4_parts(const std::string& name, Shape codes, const Shape& grid,
                                        const Encoding& encoding, const QuantizationConfig& config) {
   if (config.float4_names == Float4Names::kBlocks) {
@@ -63,7 +63,7 @@ std::vector<StoredTensor> float4_parts(const std::string& name, Shape codes, con
   return parts;
 }
 
-/// Codes, scales and what else belongs to these, as they are published.
+/// Codes, scales and other tensors of a weight, as they are published.
 std::vector<StoredTensor> parts_of(const std::string& name, const Shape& shape, const Encoding& encoding,
                                    const QuantizationConfig& config) {
   Shape grid = shape, codes = shape;

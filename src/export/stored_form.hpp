@@ -1,4 +1,4 @@
-// The tensors of a file that stand for a published one, as a quantization_config has weights stored. Pure.
+// Tensors in which a published weight is stored, as a quantization_config says. Pure.
 #pragma once
 
 #include "encoding/encoding.hpp"
@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// What a tensor of a file holds of a published one.
+/// What a stored tensor holds of a published one.
 enum class StoredPart : std::uint8_t { kValues, kCodes, kScales, kTensorScale, kShape };
 
 struct StoredTensor {
@@ -24,7 +24,8 @@ struct StoredTensor {
 };
 
 struct StoredForm {
-  KeyTarget target;                  ///< where the values belong; those of codes are never transposed
+  /// Place of the values in the manifest; those of codes are never transposed.
+  KeyTarget target;
   std::optional<Encoding> encoding;  ///< encoding by codes and scales, without the place of the scales
   std::vector<StoredTensor> tensors;
 };

@@ -66,7 +66,7 @@ class Exporter {
     return plan_.files()[static_cast<std::size_t>(file_)].bytes;
   }
 
-  /// Rank 0: every file at its length, so that others can write into it.
+  /// Creates every file with its length on rank 0, so that other ranks can write into it.
   void create_files(const fs::path& target) {
     if (comm_.rank() != 0) return;
     staged_.emplace(target, IfTaken::kNextName);
@@ -82,7 +82,8 @@ class Exporter {
     writer_.emplace(plan_, values_, directory, std::move(writing));
   }
 
-  /// Collective. Ranks that do not see what rank 0 made: their hosts share no file system with its.
+  /// Collective over the communicator. Finds ranks that do not see what rank 0 created, because their hosts
+  /// share no file system with its host.
   void find_ranks_elsewhere(const fs::path& directory) {
     bool is_seen = false;
     run_together(comm_, [&] { is_seen = path_exists(directory); });
@@ -94,7 +95,8 @@ class Exporter {
     return std::ranges::find(elsewhere_, comm_.rank()) != elsewhere_.end();
   }
 
-  /// Message that a rank sends before the bytes that are to be written; after the last ones, with `bytes` -1.
+  /// Message that a rank sends before bytes that must be written for it; after the last bytes, with `bytes`
+  /// -1.
   struct Written {
     std::int64_t offset = 0;
     std::int64_t bytes = -1;
@@ -106,8 +108,8 @@ class Exporter {
     comm_.send(data.data(), written.bytes, 0, kWrittenTag).wait();
   }
 
-  /// Collective. A rank elsewhere sends its pieces of the file to rank 0, which writes them. The other ranks
-  /// meet it afterwards.
+  /// Collective over the communicator. Writes the pieces of a rank that does not see the file: it sends them
+  /// to rank 0, and the other ranks wait.
   void write_for(int rank, const fs::path& directory) {
     Outcome outcome;
     if (comm_.rank() == rank) {
@@ -120,8 +122,8 @@ class Exporter {
     run_together(comm_, [&] { outcome.throw_if_failed(); });
   }
 
-  /// Receives a file from a rank. After an error the rest is received all the same: the sender learns of it
-  /// when it is done.
+  /// Receives pieces of a file from a rank. After an error the rest is still received; the sender learns of
+  /// the error when it is done.
   Outcome receive_from(int rank, const fs::path& path) {
     std::vector<std::byte> room(static_cast<std::size_t>(options_.staging_bytes));
     std::optional<OutputFile> out;
@@ -143,12 +145,12 @@ class Exporter {
   void after_write() {
     growth_.tick();
     if (comm_.rank() != 0 || !options_.progress) return;
-    // Ranks write at about the same pace, so rank 0's share stands for all.
+    // Ranks write at about the same pace, so rank 0's progress stands for all.
     const std::int64_t here = (writer_->written_bytes() - before_file_) * comm_.size();
     options_.progress(done_bytes_ + std::min(here, bytes_of_file() - 1), total_bytes_);
   }
 
-  /// Rank 0.
+  /// Publishes the directory on rank 0: writes the index, copies companion files, and renames.
   void publish() {
     if (!staged_) return;
     write_weight_index(staged_->path(), plan_.files());
@@ -163,13 +165,13 @@ class Exporter {
   const ExportOptions& options_;
   GrowthSampler growth_;
   std::optional<StagedDirectory> staged_;  ///< staged directory, on rank 0 alone
-  fs::path directory_;                     ///< the published one, on rank 0
+  fs::path directory_;                     ///< published directory, on rank 0 alone
   std::optional<ExportWriter> writer_;
   std::vector<int> elsewhere_;  ///< ranks that do not see the directory
   const std::int64_t total_bytes_ = plan_.file_bytes();
-  int file_ = 0;                  ///< being written
-  std::int64_t done_bytes_ = 0;   ///< bytes of the files that are finished
-  std::int64_t before_file_ = 0;  ///< bytes that this rank had written when the file was begun
+  int file_ = 0;                  ///< index of the file that is being written
+  std::int64_t done_bytes_ = 0;   ///< bytes of finished files
+  std::int64_t before_file_ = 0;  ///< bytes that this rank had written when the present file was begun
 };
 
 }  // namespace

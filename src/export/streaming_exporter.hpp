@@ -16,26 +16,27 @@
 namespace sluice {
 
 struct ExportOptions {
-  std::filesystem::path source{};                 ///< directory that plan.source().files are in
+  std::filesystem::path source{};                 ///< directory that has plan.source().files
   std::vector<CompanionFile> companions{};        ///< files copied beside the weights; used on rank 0
   WeightStorage storage = WeightStorage::kPlain;  ///< whether config.json keeps its quantization_config
   std::int64_t staging_bytes = 8 * kMiB;          ///< staging bytes of each rank
-  bool keep_cached = false;                       ///< leave the written files in the page cache
+  bool keep_cached = false;                       ///< whether written files stay in the page cache
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)>
-      progress{};  ///< called on rank 0 after its writes; may be empty
+      progress{};  ///< function called on rank 0 after its writes; may be empty
 };
 
-/// One rank's share of an export. Bytes, except where named otherwise.
+/// One rank's share of an export, in bytes unless a member's name says otherwise.
 struct RankExport {
   std::int64_t written_bytes = 0;
-  std::int64_t copied_bytes = 0;  ///< read from the source, part of written_bytes
+  std::int64_t copied_bytes = 0;  ///< bytes read from the source, part of written_bytes
   std::int64_t staging_bytes = 0;
-  std::int64_t peak_growth_bytes = 0;  ///< RssAnon + Pss_Shmem above what it was before, at its highest
+  /// Highest growth of RssAnon + Pss_Shmem over the export's begin, bytes.
+  std::int64_t peak_growth_bytes = 0;
 };
 
 struct ExportReport {
   std::filesystem::path directory;  ///< directory of the files, set on rank 0 alone
-  std::vector<RankExport> ranks;    ///< export of each rank, the same on every rank
+  std::vector<RankExport> ranks;    ///< shares of all ranks, the same on every rank
   std::int64_t file_bytes = 0;
   double seconds = 0;  ///< seconds until the directory is on disk under its final name
 };

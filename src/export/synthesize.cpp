@@ -54,7 +54,7 @@ class Synthesizer {
     file.close();
   }
 
-  /// The next tensor of all files.
+  /// Writes the next tensor.
   void write_next(OutputFile& file, std::int64_t offset) {
     const StoredForm& form = forms_[form_];
     const StoredPart part = form.tensors[tensor_++].part;
@@ -71,7 +71,7 @@ class Synthesizer {
     write_values(file, offset, form.target);
   }
 
-  /// Elements of a published tensor that is not transposed, at the front of values_.
+  /// Fills the front of values_ with elements of a published tensor that is not transposed.
   void fill(const KeyTarget& target, Range elements) {
     values_.resize(std::max(values_.size(), static_cast<std::size_t>(elements.count())));
     std::int64_t begin = 0;  // first element of the range in the published tensor
@@ -102,7 +102,8 @@ class Synthesizer {
     }
   }
 
-  /// Some lines of a matrix of the file at a time: they are columns in the manifest's.
+  /// Writes a transposed tensor, some lines of the file's matrix at a time, which are columns of the
+  /// manifest's.
   void write_transposed(OutputFile& file, std::int64_t offset, const KeyTarget& target) {
     const TensorInfo& into = manifest_[target.tensor()];
     const std::int64_t size = size_of(into.dtype), lines = target.shape[1], columns = target.shape[2];
@@ -121,7 +122,7 @@ class Synthesizer {
       }
   }
 
-  /// Whole blocks of rows at a time. Their scales are kept until these are written.
+  /// Writes codes, in whole blocks of rows. Their scales are kept until they are written.
   void write_codes(OutputFile& file, std::int64_t offset, const StoredForm& form) {
     const Encoding& encoding = *form.encoding;
     const std::int64_t columns = encoding.columns;
@@ -155,7 +156,7 @@ class Synthesizer {
   const fs::path& directory_;
   const SynthesizeOptions& options_;
   std::vector<StoredForm> forms_;
-  std::size_t form_ = 0, tensor_ = 0;  ///< indices of the form to be written next, and of its tensor
+  std::size_t form_ = 0, tensor_ = 0;  ///< indices of the next form to be written, and of its tensor
   std::vector<float> values_;
   std::vector<std::byte> bytes_;
   std::vector<std::byte> scales_;  ///< scales of the codes that were written last

@@ -1,4 +1,4 @@
-// Writes a random checkpoint in published layout through a buffer of a few MiB.
+// Writes a random checkpoint in published layout, with a buffer of a few MiB.
 #pragma once
 
 #include "manifest/key_map.hpp"
@@ -14,16 +14,18 @@
 namespace sluice {
 
 struct SynthesizeOptions {
-  float standard_deviation = 0.02f;  ///< initializer_range of config.json
+  /// Standard deviation of random weights: initializer_range of config.json.
+  float standard_deviation = 0.02f;
   std::uint64_t seed = 0;
-  /// Bytes of one file's tensors, at most; a larger tensor gets a file of its own.
+  /// Most bytes of tensors in one file; a larger tensor gets a file of its own.
   std::int64_t max_shard_bytes = 5'000'000'000;
   ExpertLayout experts = ExpertLayout::kPerExpert;
-  std::optional<QuantizationConfig>
-      quantization{};                       ///< weights become codes and scales, as stored_form() says
-  bool sparse = false;                      ///< headers and holes only: every weight reads as zero
-  std::vector<CompanionFile> companions{};  ///< files copied as they are: config.json, the tokenizer
-  /// Reports progress; may be empty.
+  /// Quantization_config by which weights become codes and scales, see stored_form().
+  std::optional<QuantizationConfig> quantization{};
+  /// Whether files have only headers and holes, so that every weight reads as zero.
+  bool sparse = false;
+  std::vector<CompanionFile> companions{};  ///< files that are copied unchanged: config.json, tokenizer
+  /// Function that gets the progress in bytes; may be empty.
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};
 };
 
@@ -34,8 +36,8 @@ struct SynthesizeReport {
 };
 
 /// Writes `out`/model.safetensors, or model-0000i-of-0000N.safetensors with their index, in the manifest's
-/// element types, but for codes and scales, and with the values of initial_values(). `out` appears complete
-/// or not at all; Error(kUsage) if it exists and is not empty.
+/// element types, except for codes and scales, and with the values of initial_values(). `out` appears
+/// complete or not at all; Error(kUsage) if it exists and is not empty.
 SynthesizeReport synthesize_checkpoint(const KeyMap& keys, const std::filesystem::path& out,
                                        const SynthesizeOptions& options);
 
