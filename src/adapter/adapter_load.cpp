@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-/// Error(kBadData) if a file has another length.
+/// Opens an adapter's file without verification. Error(kBadData) if it has another length.
 ReadAdapterFile open_as_it_lies(const AdapterFile& file) {
   const auto in = std::make_shared<const InputFile>(InputFile::open(file.path));
   if (in->size_bytes() != file.bytes)
@@ -77,7 +77,7 @@ class AdapterLoader {
   ShardArena& arena_;
   MemoryBlock chunk_;
   ReadAdapterFile read_;  ///< reads the file that is open on rank 0
-  int open_ = -1;         ///< its number
+  int open_ = -1;         ///< index of the open file; -1: none
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The values of an adapter on their way from its file into the shards.
+// Loads the values of an adapter from its file into the shards.
 #pragma once
 
 #include "adapter/peft_adapter.hpp"

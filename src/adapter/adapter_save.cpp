@@ -102,7 +102,7 @@ class AdapterSaver {
       comm_->send(packed_.data(), count * kSize, 0, kSaveTag).wait();
   }
 
-  /// Puts what a rank has packed where it belongs among the elements.
+  /// Puts the elements that a rank has packed to their places among `elements`.
   void unpack(const PeftTensor& tensor, int rank, Range elements) {
     const std::byte* packed = packed_.data();
     for_each_move_of(tensor, rank, elements, [&](const Move& move) {

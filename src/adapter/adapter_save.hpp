@@ -1,4 +1,4 @@
-// An adapter written as a directory that PEFT opens.
+// Saves an adapter as a directory that PEFT opens.
 #pragma once
 
 #include "adapter/peft_adapter.hpp"
@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// Further keys of adapter_config.json.
+/// Options for saving an adapter: further keys of adapter_config.json.
 struct AdapterSaveOptions {
   PeftStyle style;
   std::string base_model;  ///< value of base_model_name_or_path
@@ -30,8 +30,8 @@ std::filesystem::path save_adapter(Communicator& comm, const AdapterDescription&
                                    const ParameterManifest& manifest, const ShardValues& values,
                                    const std::filesystem::path& target, const AdapterSaveOptions& options);
 
-/// Saves an adapter from this process alone, from all of the values: those of a plan of one rank.
-/// Error(kUsage) if `target` is taken.
+/// Saves an adapter from this process alone, which has all values, those of a plan of one rank. Error(kUsage)
+/// if `target` exists.
 void save_adapter(const AdapterDescription& adapters, const ParameterManifest& manifest,
                   const ShardValues& values, const std::filesystem::path& target,
                   const AdapterSaveOptions& options);

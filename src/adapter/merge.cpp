@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// The weight that `b` is the lora_B of; nothing if it is no lora_B.
+/// The adapted weight whose lora_B is tensor `b`; nothing if it is no lora_B.
 std::optional<AdaptedWeight> adapted_by(const ParameterManifest& manifest, int b) {
   const TensorInfo& part = manifest[b];
   const auto weight = part.adapts.empty() ? std::nullopt : manifest.find(part.adapts);
@@ -41,7 +41,7 @@ class Merger {
         arena_(arena),
         staging_(staging_bytes / static_cast<std::int64_t>(sizeof(float))) {}
 
-  /// Rows of some experts, or a part of one's, at a time.
+  /// Merges rows of some experts, or a part of one expert's, at a time.
   void merge(const AdaptedWeight& adapted) {
     const std::int64_t of_expert = adapted.rank * (adapted.in + adapted.out);
     const std::int64_t experts = std::clamp<std::int64_t>(staging_ / of_expert, 1, adapted.experts);
@@ -64,7 +64,8 @@ class Merger {
   [[nodiscard]] std::vector<StoredChange> take_changes() { return std::move(changes_); }
 
  private:
-  /// Collective. Elements of a tensor from the ranks that own them, on every rank.
+  /// Collective over the communicator. Gathers elements of a tensor from the ranks that own them, on every
+  /// rank.
   void gather(int tensor, Range elements, std::vector<float>& out) {
     const ShardPlan& plan = adapters_.plan();
     own_.clear();
@@ -88,7 +89,7 @@ class Merger {
       });
   }
 
-  /// `lines` of the weight [experts * out, in], as far as they are here.
+  /// Adds the adapter to `lines` of the weight [experts * out, in], as far as this rank has them.
   void add(const AdaptedWeight& adapted, std::int64_t first_expert, Range lines) {
     const ShardPlan& plan = arena_.plan();
     const bool is_stored = plan.is_stored(plan.layouts().unit_of(adapted.weight));
@@ -123,7 +124,7 @@ class Merger {
                          b_.begin() + (last + 1 - first_line) * adapted.rank}});
   }
 
-  /// `count` elements of one row: b [rank] times columns of a [rank, in].
+  /// Adds the adapter to `count` elements of one row: b [rank] times columns of a [rank, in].
   void add_to_line(const AdaptedWeight& adapted, const float* b, const float* a, std::int64_t count,
                    std::int64_t arena) {
     std::byte* weights = arena_.data() + arena * size_of(arena_.dtype());
@@ -136,7 +137,7 @@ class Merger {
   Communicator& comm_;
   const ShardValues& adapters_;
   ShardArena& arena_;
-  std::int64_t staging_;  ///< elements
+  std::int64_t staging_;  ///< elements of staging memory
   std::vector<StoredChange> changes_;
   std::vector<float> a_, b_, own_, all_, change_, line_;
 };

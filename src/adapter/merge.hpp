@@ -1,4 +1,4 @@
-// An adapter made part of the weights that it changes.
+// Merges adapters into the weights that they adapt.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -12,10 +12,10 @@
 
 namespace sluice {
 
-/// A tensor and its adapter: [experts, out, in], [experts, rank, in] and [experts, out, rank]; one expert for
-/// a matrix. Those that are published joined have A in common.
+/// A weight with its adapter: [experts, out, in], [experts, rank, in] and [experts, out, rank]; with one
+/// expert for a matrix. Weights that are published joined share A.
 struct AdaptedWeight {
-  int weight = 0, a = 0, b = 0;  ///< indices of tensors in the manifest
+  int weight = 0, a = 0, b = 0;  ///< indices of the weight and its adapter's A and B in the manifest
   std::int64_t experts = 1, out = 0, in = 0, rank = 0;
   float scale = 1;
 };
@@ -23,9 +23,9 @@ struct AdaptedWeight {
 /// Adapted weights of a manifest, in its order.
 [[nodiscard]] std::vector<AdaptedWeight> adapted_weights(const ParameterManifest& manifest);
 
-/// The adapter of weights that a rank owns of one stored matrix: `count` from element `tensor_begin` of the
-/// tensor on, at `place` of the arena. `a` is [rank, in]; `b` has the rank numbers of each row that they lie
-/// in.
+/// Adapter for the weights that a rank owns of one stored matrix: `count` weights from element `tensor_begin`
+/// of the tensor on, at `place` of the arena. `a` is [rank, in]; `b` has `rank` numbers for each row in which
+/// they lie.
 struct StoredChange {
   AdaptedWeight adapted;
   std::int64_t place = 0, count = 0, tensor_begin = 0;
@@ -33,13 +33,13 @@ struct StoredChange {
   [[nodiscard]] std::int64_t end() const { return place + count; }
 };
 
-/// Adds to `count` weights of one row scale * sum over i of b[i] * a[i * in + k]: `b` is that row's [rank],
-/// `a` points to the first weight's column of [rank, in]. `change` is room for the sums.
+/// Adds scale * sum over i of b[i] * a[i * in + k] to `count` weights of one row: `b` is that row's [rank],
+/// `a` points to the first weight's column of [rank, in]. `change` is working memory.
 void add_adapter_to_row(const AdaptedWeight& adapted, const float* b, const float* a, std::int64_t count,
                         float* weights, std::vector<float>& change);
 
-/// Error(kBadConfig) if a weight has an adapter and shares its storage with another one that has none: a head
-/// tied to the embedding.
+/// Error(kBadConfig) if an adapted weight shares its storage with another one that has no adapter, such as a
+/// head tied to the embedding.
 void require_mergeable(const ParameterManifest& manifest);
 
 /// Collective over `comm`, for a manifest that is mergeable. Adds scale * B A to the weights in `arena` of

@@ -50,7 +50,7 @@ void MergedValues::read(std::int64_t begin, std::int64_t count, DType dtype, std
   convert_elements(rounded_.data(), weights_.dtype(), out, dtype, count);
 }
 
-/// All of a tensor of the adapters.
+/// Values of a whole tensor of the adapters.
 std::vector<float> MergedValues::adapter_values(int tensor) const {
   std::vector<float> values(static_cast<std::size_t>((*manifest_)[tensor].element_count()));
   plan().owned_runs(tensor, 0, [&](const ShardPlan::OwnedRun& run) {
@@ -72,7 +72,7 @@ MergedValues::Factors MergedValues::factors_of(const Run& run) const {
   return {a_.data() + row / adapted.out * adapted.rank * adapted.in, b_.data() + row * adapted.rank};
 }
 
-/// Adds the adapter to those elements of a run, row by row.
+/// Adds the adapter to some elements of a run, row by row.
 void MergedValues::add(const Run& run, Range places, float* values) const {
   const AdaptedWeight& adapted = adapted_[run.adapted];
   const Factors factors = factors_of(run);

@@ -1,4 +1,4 @@
-// Weights with adapters merged into them, worked out piece by piece while they are read.
+// Weights with adapters merged into them, computed piece by piece while they are read.
 #pragma once
 
 #include "adapter/merge.hpp"
@@ -11,15 +11,15 @@
 
 namespace sluice {
 
-/// W + scale * B A of the weights that have adapters, worked out in float32 and rounded once to the type of
-/// the others.
+/// Values W + scale * B A of weights with adapters, computed in float32 and rounded once to the type of the
+/// other weights.
 class MergedValues final : public ShardValues {
  public:
-  /// `weights` and `adapters` are values of the same plan of one rank, whose manifest has the adapters, of
-  /// which the one of a single weight is held at a time. References must outlive this.
+  /// `weights` and `adapters` are values of one plan of a single rank, whose manifest has the adapters. The
+  /// adapter of one weight is held at a time. References must outlive this object.
   MergedValues(const ParameterManifest& manifest, const ShardValues& weights, const ShardValues& adapters);
-  /// What merge_adapters() has left to be added to stored weights of a rank, beside those that it changed.
-  /// References must outlive this.
+  /// Merges what merge_adapters() leaves to be added to stored weights of a rank, besides those that it
+  /// changed. References must outlive this object.
   MergedValues(const ShardValues& weights, const std::vector<StoredChange>& changes);
 
   [[nodiscard]] const ShardPlan& plan() const override { return weights_.plan(); }
@@ -36,10 +36,10 @@ class MergedValues final : public ShardValues {
   struct Run {
     std::int64_t place = 0, count = 0;
     std::int64_t tensor_begin = 0;
-    std::size_t adapted = 0;  ///< index into adapted_
+    std::size_t adapted = 0;  ///< index of the weight in adapted_
     [[nodiscard]] std::int64_t end() const { return place + count; }
   };
-  /// A [rank, in] of the run's matrix, and [rank] of B for each of its rows.
+  /// Factors for a run: A [rank, in] of its matrix, and [rank] of B for each of its rows.
   struct Factors {
     const float* a = nullptr;
     const float* b = nullptr;
@@ -53,11 +53,12 @@ class MergedValues final : public ShardValues {
 
   const ParameterManifest* manifest_ = nullptr;
   const ShardValues& weights_;
-  const ShardValues* adapters_ = nullptr;               ///< null where the changes are given
-  const std::vector<StoredChange>* changes_ = nullptr;  ///< one for each of adapted_
+  const ShardValues* adapters_ = nullptr;  ///< values of the adapters; null if changes are given
+  /// Changes, one for each of adapted_; null if adapters are given.
+  const std::vector<StoredChange>* changes_ = nullptr;
   std::vector<AdaptedWeight> adapted_;
-  std::vector<Run> runs_;                ///< runs, ascending by place
-  mutable std::size_t held_ = SIZE_MAX;  ///< index into adapted_ of the weight whose A and B are held
+  std::vector<Run> runs_;                ///< runs, ascending by their place in the arena
+  mutable std::size_t held_ = SIZE_MAX;  ///< index in adapted_ of the weight whose A and B are held
   mutable std::vector<float> a_, b_, values_, change_;
   mutable std::vector<std::byte> rounded_;
 };

@@ -22,33 +22,33 @@
 
 namespace sluice {
 
-/// A file with values, in the length that it had when its header was read.
+/// A file with values, with the length that it had when its header was read.
 struct AdapterFile {
   std::filesystem::path path;
   std::int64_t bytes = 0;
 };
 
-/// Fills `out` with the bytes of one file from byte `offset` on. Error(kBadData) or Error(kIo) where these are
-/// not what they should be, or cannot be read.
+/// Function that fills `out` with a file's bytes from byte `offset` on. Error(kBadData) or Error(kIo) if the
+/// bytes are wrong, or cannot be read.
 using ReadAdapterFile = std::function<void(std::int64_t offset, std::span<std::byte> out)>;
 
-/// Differences that two directories of the same adapter may have.
+/// Style of an adapter's directory: differences that directories of the same adapter may have.
 struct PeftStyle {
-  bool rslora = false;  ///< whether alpha / sqrt(rank) is the scale
-  /// Prefix of the text model's names: "model.language_model." in a wrapper around it.
+  bool rslora = false;  ///< whether the scale is alpha / sqrt(rank)
+  /// Prefix of the text model's names: "model.language_model." inside a wrapper.
   std::string tree = "model.";
 };
 
-/// One file in a directory that PEFT saved; the files of all ranks in a saved step
+/// An adapter: a file in a directory that PEFT saved, or the files of all ranks in a checkpoint
 /// (checkpoint/saved_adapter.hpp).
 struct PeftAdapter {
   std::vector<AdapterFile> files;
-  /// Opens one of these where its bytes are to be proven, as those of a saved step against its digests; null:
-  /// they are read as they lie there.
+  /// Function that opens a file whose bytes must be verified, as those of a checkpoint against its digests;
+  /// null: files are read without verification.
   std::function<ReadAdapterFile(const AdapterFile& file)> open{};
   AdapterDescription adapters;
   PeftStyle style;
-  /// Tensors in the order of the files; elements that no file holds are zero.
+  /// Tensors in the order of the files; elements that no file has are zero.
   std::vector<PeftTensor> tensors;
 };
 

@@ -16,15 +16,15 @@
 namespace sluice {
 namespace {
 
-// JSON that keeps the file's order, since the first pattern that matches counts.
+// JSON that keeps the file's order, because the first matching pattern counts.
 using json = nlohmann::ordered_json;
 
-/// Keys that say nothing about the numbers: where the adapter is from, and how it is run.
+/// Keys without effect on numbers: where the adapter comes from, and how it is run.
 constexpr std::array<std::string_view, 13> kIgnored{
     "auto_mapping", "base_model_name_or_path", "corda_config",  "eva_config",   "inference_mode",
     "loftq_config", "lora_ga_config",          "megatron_core", "peft_version", "qalora_group_size",
     "revision",     "runtime_config",          "task_type"};
-/// Keys that are read below.
+/// Keys that are read.
 constexpr std::array<std::string_view, 13> kRead{"peft_type",           "r",
                                                  "lora_alpha",          "use_rslora",
                                                  "lora_dropout",        "target_modules",
@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 13> kRead{"peft_type",           "r",
                                                  "target_parameters",   "init_lora_weights",
                                                  "alpha_pattern"};
 
-/// How a setting that is not known here is called in the literature, where its name does not say.
+/// Usual names of unsupported settings, for keys that do not tell.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kExplained{{
     {"use_dora", "DoRA, whose magnitudes are no part of LoRA"},
     {"modules_to_save", "modules that were trained as a whole"},
@@ -43,8 +43,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kExplaine
     {"trainable_token_indices", "rows of the embedding that were trained"},
     {"layer_replication", "layers that are there several times"},
 }};
-/// init_lora_weights that change the base weights when the adapter is made: what is saved is no change of the
-/// model.
+/// Values of init_lora_weights that change the base weights when the adapter is made, so that the saved
+/// adapter is not a change of the model.
 constexpr std::array<std::string_view, 5> kBaseChanging{"pissa", "olora", "corda", "loftq", "lora_ga"};
 
 class Reader {
@@ -58,7 +58,7 @@ class Reader {
          value == nullptr ? "nothing" : shown_json(*value), expected);
   }
 
-  /// Null if it is not there, or JSON's null.
+  /// Value at a key; null if it is missing or JSON's null.
   [[nodiscard]] const json* find(std::string_view key) const {
     const auto found = document_.find(std::string(key));
     return found == document_.end() || found->is_null() ? nullptr : &*found;
@@ -108,7 +108,7 @@ class Reader {
     return patterns<double>(key, [&](const json& value) { return finite(key, value); });
   }
 
-  /// Calls visit(key) for every setting that says anything: no null, false, empty text, list or object.
+  /// Calls visit(key) for every setting with an effect: not null, false, or an empty text, list or object.
   template <class Visit>
   void for_each_setting(Visit visit) const {
     for (const auto& item : document_.items()) {
@@ -186,7 +186,8 @@ void refuse_other_layers(const Reader& reader) {
   reader.refuse("layers_pattern", "\"layers\", as these models call them");
 }
 
-/// "0.18.1", "0.20.1.dev0": before 0.20. Without a version it is older than target_parameters.
+/// Whether a version is before 0.20: "0.18.1", "0.20.1.dev0". A missing version is older than
+/// target_parameters.
 bool is_before_0_20(const std::string& version) {
   const std::size_t dot = version.find('.');
   if (dot == std::string::npos || version.substr(0, dot) != "0") return false;

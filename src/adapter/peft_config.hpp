@@ -1,4 +1,4 @@
-// adapter_config.json as PEFT (0.18 and later) writes it for LoRA.
+// Reads adapter_config.json as PEFT (0.18 and later) writes it for LoRA.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,10 @@ inline constexpr std::string_view kPeftConfigFile = "adapter_config.json";
 inline constexpr std::string_view kPeftWeightsFile = "adapter_model.safetensors";
 
 struct PeftConfig {
-  /// Names, or one regular expression over whole names.
+  /// Targets: a list of names, or one regular expression for whole names.
   using Names = std::variant<std::vector<std::string>, std::string>;
-  /// Regular expressions over the ends of names, and what holds where the first of them matches.
+  /// Settings by patterns: regular expressions for the ends of names, with a value that holds if the first
+  /// match is its.
   template <class T>
   using Patterns = std::vector<std::pair<std::string, T>>;
 
@@ -33,14 +34,14 @@ struct PeftConfig {
   std::optional<std::vector<std::int64_t>> layers_to_transform;
   Patterns<std::int64_t> rank_pattern;
   Patterns<double> alpha_pattern;
-  /// Fused experts are [expert, in, out] to PEFT 0.18 and 0.19, whatever the model says, and [expert, out,
-  /// in] to later versions.
+  /// Whether PEFT read fused experts as [expert, in, out] whatever the model says, as 0.18 and 0.19 do, and
+  /// not as [expert, out, in].
   bool reads_experts_by_position = false;
 };
 
-/// Error(kBadData) for what is no such file, and for every setting that changes what the adapter means and
-/// that is not known here, by name: DoRA, modules that were trained as a whole, biases, and methods that
-/// change the base weights.
+/// Reads the config of an adapter's directory. Error(kBadData) if it is no such file, and for every setting
+/// that changes the adapter's meaning and is not supported, by its name: DoRA, modules trained as a whole,
+/// biases, and methods that change the base weights.
 [[nodiscard]] PeftConfig read_peft_config(const std::filesystem::path& directory);
 [[nodiscard]] PeftConfig parse_peft_config(std::string_view json, const std::string& name);
 

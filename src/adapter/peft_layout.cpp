@@ -17,7 +17,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// Fused experts have been [expert, out, in] since.
+/// Version of PEFT from which on fused experts are [expert, out, in].
 constexpr std::string_view kVersion = "0.20.0";
 
 AdaptableWeight weight_of(const ParameterManifest& manifest, const AdaptedTensor& adapted) {
@@ -26,9 +26,9 @@ AdaptableWeight weight_of(const ParameterManifest& manifest, const AdaptedTensor
   return *weight;
 }
 
-/// Names that PEFT's patterns are matched against, and its lists of targets name. Routed experts and routers
-/// are parameters to it, not modules. Beside experts so are the projections of dense layers and of shared
-/// experts here: among target_modules PEFT takes their names for those of the experts in many models.
+/// Names against which PEFT's patterns are matched, and which its lists of targets have. Routed experts and
+/// routers are parameters to PEFT, not modules. So are projections of dense layers and of shared experts
+/// beside routed ones here: among target_modules PEFT takes their names for those of experts in many models.
 class PeftNames {
  public:
   PeftNames(const ParameterManifest& manifest, std::string tree)
@@ -44,7 +44,8 @@ class PeftNames {
   [[nodiscard]] std::string of(const TensorInfo& weight) const {
     return in_tree(is_parameter(weight) ? weight.name : module_of(weight.name), tree_);
   }
-  /// "self_attn.q_proj" of "model.layers.3.self_attn.q_proj"; names outside the layers as they are.
+  /// Name of a weight within its layer, "self_attn.q_proj" for "model.layers.3.self_attn.q_proj"; names
+  /// outside of layers stay as they are.
   [[nodiscard]] std::string within_layer(const TensorInfo& weight) const {
     std::string name = of(weight);
     if (weight.layer < 0) return name;
@@ -67,7 +68,7 @@ std::string escaped(std::string_view name) {
   return out;
 }
 
-/// A whole number as one, as PEFT writes them.
+/// A number as JSON; whole numbers as integers, as PEFT writes them.
 json number(double value) {
   const double whole = std::round(value);
   if (std::abs(value - whole) <= 1e-9 * std::max(1.0, std::abs(value)))
@@ -94,7 +95,7 @@ class ConfigWriter {
     for (const TensorInfo& weight : weights_) ++adapted_[names_.within_layer(weight)];
   }
 
-  /// Names of the modules, or of the parameters: one for all layers where all that have it are adapted.
+  /// Names of the adapted modules, or parameters: one name for all layers if all that have it are adapted.
   [[nodiscard]] json targets(bool parameters) const {
     std::set<std::string> targets;
     for (const TensorInfo& weight : weights_) {
@@ -105,7 +106,7 @@ class ConfigWriter {
     return targets;
   }
 
-  /// {pattern: value} of the weights whose value is another than `usual`.
+  /// Object {pattern: value} of the weights whose value is not `usual`.
   template <class T>
   [[nodiscard]] json patterns(const std::vector<T>& values, const T& usual) const {
     std::map<std::string, std::set<T>> by_end;
@@ -124,7 +125,7 @@ class ConfigWriter {
  private:
   PeftNames names_;
   std::vector<TensorInfo> weights_;
-  std::map<std::string, int> all_, adapted_;  ///< how many weights end so
+  std::map<std::string, int> all_, adapted_;  ///< number of weights with each ending, and of adapted ones
 };
 
 }  // namespace
@@ -138,7 +139,7 @@ std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const P
     const std::string_view name = weight.info.name;
     PeftName a{weight.is_fused() ? std::string(name.substr(0, name.rfind('.'))) : module_of(name), 0,
                LowRankPart::kA};
-    // The wrapper of down_proj stands around that of gate_up_proj.
+    // The wrapper of down_proj encloses that of gate_up_proj.
     if (weight.is_fused() && name.ends_with("gate_up_proj") &&
         adapters.find(a.path + ".down_proj") != nullptr)
       a.wrapped = 1;

@@ -1,4 +1,4 @@
-// Adapter in PEFT's form: the tensors of its file and its adapter_config.json. Pure.
+// Form of an adapter for PEFT: the tensors of its file and its adapter_config.json. Pure.
 #pragma once
 
 #include "adapter/peft_adapter.hpp"
@@ -9,11 +9,11 @@
 
 namespace sluice {
 
-/// Tensors in the layout of PEFT 0.20 and later, all float32; their places in the file are not set yet.
+/// Tensors of an adapter in the layout of PEFT 0.20 and later, all float32, without places in the file.
 [[nodiscard]] std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters,
                                                    const ParameterManifest& manifest, const PeftStyle& style);
 
-/// adapter_config.json, by which PEFT finds the same weights with the same ranks and scales.
+/// Text of adapter_config.json, by which PEFT finds the same weights with the same ranks and scales.
 [[nodiscard]] std::string peft_config_text(const AdapterDescription& adapters,
                                            const ParameterManifest& manifest, const PeftStyle& style,
                                            std::string_view base_model);

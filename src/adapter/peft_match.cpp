@@ -13,7 +13,7 @@ namespace {
 
 bool has_gate(const AdaptableWeight& weight) { return weight.info.name.ends_with("gate_up_proj"); }
 
-/// The module whose parameter a fused weight is.
+/// Module of which a fused weight is a parameter.
 std::string experts_of(const AdaptableWeight& weight) {
   return weight.info.name.substr(0, weight.info.name.rfind('.'));
 }
@@ -128,9 +128,8 @@ bool PeftMatch::has_shape(const SafetensorsEntry& entry, std::int64_t rows, std:
   return false;
 }
 
-/// Whether experts are taken by position: the shapes tell, or where both forms have the same shapes, the
-/// version that wrote them. Experts that are published [expert, in, out] are what those versions take them
-/// for.
+/// Whether experts are read by position: the shapes tell, or if they do not, the version that wrote the file.
+/// Experts that are published [expert, in, out] are what those versions take them for.
 bool PeftMatch::is_by_position(const AdaptableWeight& weight, const Pair& pair, std::int64_t rank) const {
   if (!weight.is_fused() || manifest_.has_transposed_experts()) return false;
   const std::int64_t ranks = weight.experts() * rank, out = weight.out(), in = weight.in();
@@ -149,7 +148,7 @@ std::optional<AdaptedTensor> PeftMatch::match_whole(const AdaptableWeight& weigh
     missing_.push_back(std::move(other));
     return std::nullopt;
   }
-  // A router's name among the parameters is its weight's.
+  // Among the parameters, a router is named like its weight.
   const std::string named = targets_.means_parameter(base) ? base : name;
   const std::int64_t rank = targets_.rank_of(named);
   const std::int64_t experts = weight.experts(), out = weight.out(), in = weight.in();
@@ -171,7 +170,7 @@ std::optional<AdaptedTensor> PeftMatch::match_whole(const AdaptableWeight& weigh
   return AdaptedTensor{base, rank, targets_.scale_of(named)};
 }
 
-/// Gate and up, each with an A of its own, have one of both ranks together: B is block-diagonal.
+/// Matches gate and up, each with its own A; their adapter has both ranks together, and B is block-diagonal.
 std::optional<AdaptedTensor> PeftMatch::match_experts(const AdaptableWeight& weight, const Found& found,
                                                       std::vector<PeftTensor>& tensors) {
   const std::int64_t experts = weight.experts(), in = weight.in();
@@ -214,8 +213,8 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const AdaptableWeight& wei
   return fits ? adapted : std::nullopt;
 }
 
-/// Whether the configuration means a weight. Experts as modules are meant only where the file has some: in
-/// models of today they are parameters, and the same name stands for a shared expert's projection.
+/// Whether the configuration selects a weight. Experts as modules are only selected if the file has some: in
+/// today's models they are parameters, and the same name is that of a shared expert's projection.
 bool PeftMatch::is_target(const AdaptableWeight& weight) const {
   if (targets_.means_parameter(weight.info.name)) return true;
   if (!weight.is_fused()) return targets_.means_module(module_of(weight.info.name));

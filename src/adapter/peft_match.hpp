@@ -1,4 +1,4 @@
-// The tensors of an adapter's file held against a model. Part of read_peft_adapter().
+// Matches the tensors of an adapter's file with a model. Part of read_peft_adapter().
 #pragma once
 
 #include "adapter/peft_adapter.hpp"
@@ -16,26 +16,26 @@
 
 namespace sluice {
 
-/// Collects the tensors of a file by the weight that they change, and all that is wrong with them.
+/// Collects the tensors of a file by the weight that they adapt, and all faults.
 class PeftMatch {
  public:
-  /// The references must outlive this.
+  /// All references must outlive this object.
   PeftMatch(const PeftConfig& config, const PeftTargets& targets, const ParameterManifest& manifest);
 
   void add(const SafetensorsEntry& entry);
-  /// Appends what was found to `out`; nothing is added afterwards. Error(kBadData) with all faults, calling
-  /// the file `file`.
+  /// Appends the matched tensors to `out`; nothing may be added afterwards. Error(kBadData) with all faults,
+  /// which names the file `file`.
   void finish(const std::string& file, PeftAdapter& out);
 
  private:
-  using Pair = std::array<const SafetensorsEntry*, 2>;  ///< A and B
-  /// Tensors found for one weight: a pair, or one for each expert and projection (0: gate or down, 1: up).
+  using Pair = std::array<const SafetensorsEntry*, 2>;  ///< entries of A and B
+  /// Tensors found for a weight: a pair, or one pair for each expert and projection (0: gate or down, 1: up).
   struct Found {
     Pair whole{};
     std::map<std::pair<std::int64_t, int>, Pair> experts;
   };
 
-  /// Index in weights_ of the weight of that name.
+  /// Index in weights_ of the weight with this name.
   [[nodiscard]] std::optional<int> find(const std::string& weight) const;
   void add(const SafetensorsEntry& entry, const PeftName& name);
   [[nodiscard]] std::string why_not_adapted(const std::string& weight) const;
@@ -44,7 +44,7 @@ class PeftMatch {
   void put(Pair& pair, const SafetensorsEntry& entry, const PeftName& name);
   void unexpected(const SafetensorsEntry& entry, std::string_view why);
 
-  /// How a weight is adapted, if all is well with it.
+  /// Adapter of a weight; nothing if it has none or a fault.
   [[nodiscard]] std::optional<AdaptedTensor> match(const AdaptableWeight& weight, const Found& found,
                                                    std::vector<PeftTensor>& tensors);
   [[nodiscard]] std::optional<AdaptedTensor> match_whole(const AdaptableWeight& weight, const Pair& pair,
@@ -56,7 +56,7 @@ class PeftMatch {
                                std::int64_t rank);
   void require_targets(const std::map<int, Found>& found);
   [[nodiscard]] bool is_target(const AdaptableWeight& weight) const;
-  /// Fused parameters of the module of that name that target_parameters mean, in the order of the module.
+  /// Fused parameters of a module that target_parameters select, in the order of the module.
   [[nodiscard]] std::vector<int> fused_targets(const std::string& module) const;
 
   const PeftConfig& config_;
@@ -67,7 +67,7 @@ class PeftMatch {
   std::map<int, Found> found_;                    ///< entries found for a weight, by its index in weights_
   std::vector<std::string> faults_;               ///< faults, one line each
   std::vector<std::string> missing_;
-  bool is_wrapped_ = false;  ///< the file's model is one around the text model
+  bool is_wrapped_ = false;  ///< whether the file was made for a wrapper around the text model
 };
 
 }  // namespace sluice

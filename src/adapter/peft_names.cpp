@@ -18,7 +18,7 @@ bool take_end(std::string_view& text, std::string_view end) {
   return true;
 }
 
-/// Spellings are of weights, not of modules.
+/// Plain name of a module; spellings are of weights, so one is appended and removed.
 std::string plain_module(std::string_view path) {
   return module_of(plain_name(std::string(path).append(kWeightEnd)));
 }

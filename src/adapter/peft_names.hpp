@@ -10,34 +10,34 @@ namespace sluice {
 
 /// End of the name of a module's weight, after the module's name.
 inline constexpr std::string_view kWeightEnd = ".weight";
-/// The module of a weight of that name; a parameter that is no module's weight stays as it is.
+/// Module of a weight with this name; a parameter that is no module's weight stays as it is.
 [[nodiscard]] std::string module_of(std::string_view weight);
 
 enum class LowRankPart : std::uint8_t { kA, kB };
 
 struct PeftName {
   std::string path;  ///< path of the module in the text model's tree: "model.layers.0.mlp.experts"
-  int wrapped = 0;   ///< wrappers around this one, for further parameters of the same module
+  int wrapped = 0;   ///< number of wrappers around this one, for further parameters of the same module
   LowRankPart part = LowRankPart::kA;
 };
 
-/// Prefix of the text model's names where another model stands around it, as in transformers.
+/// Prefix of the text model's names inside another model, as in transformers.
 inline constexpr std::string_view kWrappedTree = "model.language_model.";
 
-/// "base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight" and the like, whatever wrapper the
-/// model was in; nothing for a name of another form.
+/// Parses names such as "base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight", whatever
+/// wrapper the model was in; nothing for a name of another form.
 [[nodiscard]] std::optional<PeftName> parse_peft_name(std::string_view name);
 
-/// The way back, with `tree` in place of "model.".
+/// Name of a tensor in a file, with `tree` in place of "model.".
 [[nodiscard]] std::string peft_name(const PeftName& name, std::string_view tree = "model.");
 /// A name of the text model with `tree` in place of "model.", if it begins so.
 [[nodiscard]] std::string in_tree(std::string_view name, std::string_view tree);
 
-/// One of an expert's projections where each expert is a module: "model.layers.0.mlp.experts.7.up_proj".
+/// A projection of an expert that is a module: "model.layers.0.mlp.experts.7.up_proj".
 struct ExpertModule {
   std::string experts;  ///< path of the experts: "model.layers.0.mlp.experts"
   std::int64_t expert = 0;
-  std::string projection;  ///< "gate_proj", "up_proj" or "down_proj"
+  std::string projection;  ///< name of the projection: "gate_proj", "up_proj" or "down_proj"
 };
 [[nodiscard]] std::optional<ExpertModule> parse_expert_module(std::string_view path);
 

@@ -11,18 +11,18 @@
 namespace sluice {
 namespace {
 
-/// Whether `name` is `end`, or ends with it behind a dot.
+/// Whether `name` is `end`, or ends with a dot and `end`.
 bool ends_with_name(std::string_view name, std::string_view end) {
   return name == end ||
          (name.size() > end.size() && name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
 }
 
-/// A pattern of rank_pattern and alpha_pattern is held against the end of a name that begins behind a dot.
+/// Expression for a pattern of rank_pattern or alpha_pattern, which matches the end of a name behind a dot.
 text::NameExpression end_expression(std::string_view pattern, std::string name) {
   return {fmt::format("(.*\\.)?({})", pattern), std::move(name)};
 }
 
-/// The number behind "layers.", or -1.
+/// Number behind "layers."; -1: none.
 std::int64_t layer_of(std::string_view name) {
   constexpr std::string_view kLayers = "layers.";
   const std::size_t at = name.find(kLayers);
@@ -32,7 +32,7 @@ std::int64_t layer_of(std::string_view name) {
   return layer;
 }
 
-/// Whether `holds` is true of a name as the text model has it, or as a model around it does.
+/// Whether `holds` is true of a name as in the text model, or as in a wrapper around it.
 template <class Holds>
 bool holds_in_a_tree(const std::string& name, Holds holds) {
   return holds(name) || holds(in_tree(name, kWrappedTree));

@@ -1,4 +1,4 @@
-// Targets of an adapter_config.json: the weights that it means, with rank and scale.
+// Targets of an adapter_config.json: the weights that it selects, with rank and scale.
 #pragma once
 
 #include "adapter/peft_config.hpp"
@@ -13,17 +13,18 @@
 
 namespace sluice {
 
-/// Names are those of the text model; a configuration may say them as the model around it has them.
+/// Targets of a configuration. Names are those of the text model; the configuration may use those of a
+/// wrapper.
 class PeftTargets {
  public:
-  /// Error(kBadData) for a pattern that is none. `config` must outlive this.
+  /// Error(kBadData) for an invalid pattern. `config` must outlive this object.
   explicit PeftTargets(const PeftConfig& config);
 
-  /// Whether target_modules mean the module of that name: "model.layers.0.self_attn.q_proj".
+  /// Whether target_modules select a module: "model.layers.0.self_attn.q_proj".
   [[nodiscard]] bool means_module(const std::string& name) const;
-  /// Whether target_parameters mean the parameter of that name: "model.layers.0.mlp.experts.gate_up_proj".
+  /// Whether target_parameters select a parameter: "model.layers.0.mlp.experts.gate_up_proj".
   [[nodiscard]] bool means_parameter(const std::string& name) const;
-  /// Rank and scale of the adapter of a module or parameter of that name.
+  /// Rank, and scale, of the adapter of a module or parameter.
   [[nodiscard]] std::int64_t rank_of(const std::string& name) const;
   [[nodiscard]] double scale_of(const std::string& name) const;
 

@@ -16,7 +16,7 @@ std::vector<PeftPart> parts_of_a(const ParameterManifest& manifest, const Adapta
 std::vector<PeftPart> parts_of_b(const ParameterManifest& manifest, const AdaptableWeight& weight,
                                  std::int64_t rank) {
   const std::int64_t experts = weight.experts(), out = weight.out();
-  if (experts > 1)  // [experts, out x rank] there
+  if (experts > 1)  // the file has [experts, out x rank]
     return {{adapter_names(manifest, weight.ranges.front().tensor).b,
              0,
              {.begin = 0, .count = out * rank * experts, .rows = out * rank, .columns = experts}}};
