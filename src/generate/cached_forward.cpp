@@ -20,7 +20,7 @@ at::Tensor ids_of(std::span<const NewTokens> parts) {
   return ops::tensor_of<std::int64_t>(ids);
 }
 
-/// The rows of the parts' last tokens.
+/// Rows of each part's last token.
 at::Tensor last_rows(std::span<const SequencePart> parts) {
   std::vector<std::int64_t> rows;
   std::int64_t end = 0;
@@ -76,7 +76,7 @@ std::vector<SequencePart> CachedForward::add_to_sequences(std::span<const NewTok
   return parts;
 }
 
-/// The newest tokens of all sequences are one micro-batch, ids [tokens].
+/// Computes logits; the newest tokens of all sequences are one micro-batch, ids [tokens].
 at::Tensor CachedForward::logits_of(const at::Tensor& ids, std::span<const SequencePart> parts,
                                     Wanted wanted) {
   const ops::RotaryTable rotary = decoder_.rotary_rows(parts);

@@ -19,7 +19,7 @@
 
 namespace sluice {
 
-/// The newest tokens of one sequence.
+/// New tokens of one sequence.
 struct NewTokens {
   std::int64_t slot = 0;  ///< slot of the sequence in the cache
   std::vector<std::int64_t> ids;
@@ -27,12 +27,12 @@ struct NewTokens {
 
 class CachedForward {
  public:
-  /// `binder`, which must outlive this, may be that of a trainer, between its steps. Room for `slots`
-  /// sequences on this rank, of at most `positions` tokens; allocates the cache, and nothing that lasts after
-  /// that but what experts exchange.
+  /// Allocates the cache for `slots` sequences on this rank, of at most `positions` tokens each, and nothing
+  /// else that stays, except the experts' exchange. `binder`, which must outlive this object, may be a
+  /// trainer's, between its steps.
   CachedForward(StageBinder& binder, const ModelConfig& model, std::int64_t slots, std::int64_t positions);
 
-  /// Tokens whose logits are wanted: the last one of each sequence, or all.
+  /// Tokens whose logits are computed: the last one of each sequence, or all.
   enum class Wanted : bool { kLast, kAll };
 
   /// Collective over the communicator. Appends tokens to sequences of this rank, possibly to none; a sequence
@@ -41,14 +41,14 @@ class CachedForward {
   /// for an id outside the vocabulary.
   [[nodiscard]] at::Tensor append(std::span<const NewTokens> parts, Wanted wanted = Wanted::kLast);
 
-  /// The next tokens that are appended to a slot begin a sequence.
+  /// Clears a slot: the next tokens appended to it begin a new sequence.
   void clear(std::int64_t slot);
   /// The next tokens that are appended to a slot go on with these, of which the slot keeps as many as it has
   /// from an earlier sequence that began with them too, but for the last, which is to be computed. How many
   /// it keeps: length(). With states, which cannot be taken back, that is all of the earlier sequence or
   /// nothing.
   void keep_beginning(std::int64_t slot, std::span<const std::int64_t> ids);
-  /// Tokens of the slot's sequence.
+  /// Number of tokens in the slot's sequence.
   [[nodiscard]] std::int64_t length(std::int64_t slot) const {
     return std::ssize(sequences_[static_cast<std::size_t>(slot)]);
   }
@@ -64,7 +64,7 @@ class CachedForward {
   StageBinder& binder_;
   Decoder decoder_;
   SequenceCache cache_;
-  std::vector<std::vector<std::int64_t>> sequences_;  ///< ids, by slot
+  std::vector<std::vector<std::int64_t>> sequences_;  ///< token ids of each slot's sequence
 };
 
 }  // namespace sluice

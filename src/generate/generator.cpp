@@ -13,11 +13,11 @@
 namespace sluice {
 namespace {
 
-/// A prompt and its answer so far.
+/// A prompt, and its answer so far.
 struct Sequence {
   std::size_t request = 0;
   TokenSampler sampler;
-  std::vector<std::int64_t> tokens;  ///< prompt, then answer
+  std::vector<std::int64_t> tokens;  ///< tokens of the prompt, then of the answer
   std::int64_t prompt_tokens = 0;
 
   [[nodiscard]] std::int64_t answer_tokens() const { return std::ssize(tokens) - prompt_tokens; }
@@ -34,8 +34,8 @@ class Answering {
         next_(static_cast<std::size_t>(forward.comm().rank())),
         slots_(static_cast<std::size_t>(forward.slots())) {}
 
-  /// Collective. Takes the newest tokens of this rank's sequences through the model, and chooses the next
-  /// ones. Returns what is done on this rank.
+  /// Collective over the communicator. Takes the newest tokens of this rank's sequences through the model,
+  /// and chooses the next ones. Returns answers that are complete on this rank.
   [[nodiscard]] std::vector<Generation> pass();
   [[nodiscard]] bool is_done() const {
     return next_ >= requests_.size() &&
@@ -45,14 +45,14 @@ class Answering {
  private:
   void fill_slots();
   [[nodiscard]] std::vector<NewTokens> new_tokens() const;
-  /// Chooses the token that follows; why the answer ends with it, if it does.
+  /// Chooses the next token of a sequence; returns why the answer ends with it, if it does.
   [[nodiscard]] std::optional<Ending> extend(Sequence& sequence, std::span<float> logits) const;
 
   CachedForward& forward_;
   std::span<const GenerationRequest> requests_;
   const GenerationOptions& options_;
   const TokenListener& listener_;
-  std::size_t next_;  ///< the next prompt of this rank
+  std::size_t next_;  ///< index of this rank's next prompt
   std::vector<std::optional<Sequence>> slots_;
 };
 
@@ -93,7 +93,7 @@ std::optional<Ending> Answering::extend(Sequence& sequence, std::span<float> log
   sequence.tokens.push_back(token);
   if (listener_ && listener_(sequence.request, token)) return Ending::kStopped;
   if (sequence.answer_tokens() == options_.settings.max_tokens) return Ending::kMaxTokens;
-  // The last token needs no position until one is to follow it.
+  // The last token needs no position until another one follows it.
   if (std::ssize(sequence.tokens) > forward_.positions()) return Ending::kPositions;
   return std::nullopt;
 }
@@ -106,7 +106,7 @@ std::vector<Generation> Answering::pass() {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::optional<Sequence>& sequence = slots_[static_cast<std::size_t>(parts[i].slot)];
     if (forward_.length(parts[i].slot) < std::ssize(sequence->tokens))
-      continue;  // more of the prompt is to come
+      continue;  // more of the prompt follows
     std::vector<float> row = ops::host_values<float>(logits[static_cast<std::int64_t>(i)]);
     const std::optional<Ending> ending = extend(*sequence, row);
     if (!ending) continue;
@@ -118,7 +118,7 @@ std::vector<Generation> Answering::pass() {
   return done;
 }
 
-/// Each as its place, ending, number of tokens and tokens.
+/// Answers as numbers: each as its place, ending, number of tokens and tokens.
 std::vector<std::int64_t> packed(std::span<const Generation> generations) {
   std::vector<std::int64_t> numbers;
   for (const Generation& generation : generations) {

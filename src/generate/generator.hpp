@@ -1,4 +1,5 @@
-// Answers to prompts: each rank takes its share of them, some at a time, begun and finished independently.
+// Generates answers to prompts: each rank has its share of them, some at a time, begun and ended
+// independently.
 #pragma once
 
 #include "generate/cached_forward.hpp"
@@ -12,16 +13,15 @@
 namespace sluice {
 
 struct GenerationRequest {
-  std::int64_t number = 0;           ///< names the draws of its answer
+  std::int64_t number = 0;           ///< number of the prompt, which keys the random draws of its answer
   std::vector<std::int64_t> prompt;  ///< token ids of the prompt, at least one
 };
 
 struct GenerationOptions {
   GenerateSettings settings{};
-  std::vector<std::int64_t> end_tokens{};  ///< tokens of which any ends an answer, without being part of it
-  /// Prompts go on where earlier ones, which began alike, have ended in the same slot: what the slot has of
-  /// them is not computed again. Else an answer does not depend on what was answered before it, not even in
-  /// its rounding.
+  std::vector<std::int64_t> end_tokens{};  ///< tokens that end an answer, without being part of it
+  /// Whether a prompt continues an earlier sequence in its slot that began alike, without computing the
+  /// common part again. Otherwise no answer depends on earlier ones, not even in its rounding.
   bool continues_sequences = false;
 };
 
@@ -29,8 +29,8 @@ struct GenerationOptions {
 enum class Ending : std::uint8_t {
   kEndToken,
   kMaxTokens,
-  kPositions,  ///< the cache has no position left
-  kStopped,    ///< the listener stopped it
+  kPositions,  ///< no position is left in the cache
+  kStopped,    ///< the listener stopped the answer
 };
 
 struct Generation {
@@ -39,18 +39,19 @@ struct Generation {
   Ending ending = Ending::kEndToken;
 };
 
-/// Called on the rank that has the prompt with each token of its answer. Returns whether that was the last.
+/// Function called with each token of an answer, on the rank that has the prompt. Returns whether the answer
+/// ends with it.
 using TokenListener = std::function<bool(std::size_t request, std::int64_t token)>;
-/// Called on rank 0 when an answer is done, in the order in which they end.
+/// Function called on rank 0 with each complete answer, in the order in which they end.
 using GenerationConsumer = std::function<void(const Generation& generation)>;
 
-/// Called on every rank after each pass; once it returns true on one, no answer goes on, and those that have
-/// begun are dropped.
+/// Function called on every rank after each pass; once it returns true on any rank, answers that have begun
+/// are dropped, and none begins.
 using StopQuestion = std::function<bool()>;
 
-/// Collective over the communicator of `forward`, with the same requests on every rank: prompt i belongs to
-/// rank i modulo their number. Prompts must leave a position for an answer. `listener` and `stops` may be
-/// empty. Returns whether all were answered.
+/// Collective over the communicator of `forward`. Answers `requests`, which are the same on every rank:
+/// prompt i belongs to rank i modulo the number of ranks. Prompts must leave a position for an answer.
+/// `listener` and `stops` may be empty. Returns whether all were answered.
 bool generate(CachedForward& forward, std::span<const GenerationRequest> requests,
               const GenerationOptions& options, const TokenListener& listener,
               const GenerationConsumer& consumer, const StopQuestion& stops = {});

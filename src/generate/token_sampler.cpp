@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kRuledOut = -std::numeric_limits<float>::infinity();
 
-/// e^(logit - the largest), and their sum.
+/// Exponentials e^(logit - largest logit), and their sum.
 struct Powers {
   std::vector<double> values;
   double sum = 0;
@@ -31,10 +31,10 @@ Powers powers_of(std::span<const float> logits) {
   return powers;
 }
 
-/// A number in [0, 1) of 53 bits.
+/// Number in [0, 1) with 53 bits.
 double unit_number(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
-/// The first token at which the sum of the probabilities passes `place` of all.
+/// First token at which the cumulative probability exceeds `place`, a share of the sum of all.
 std::int64_t token_at(std::span<const float> logits, double place) {
   const Powers powers = powers_of(logits);
   double left = place * powers.sum;

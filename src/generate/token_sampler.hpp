@@ -1,5 +1,5 @@
-// The next token, from its logits: as transformers' logits processors in their order, and a draw that a
-// counter makes.
+// Sampling of the next token from its logits: transformers' logits processors in their order, and a
+// counter-based random draw.
 #pragma once
 
 #include "config/job_config.hpp"
@@ -9,26 +9,26 @@
 
 namespace sluice {
 
-// Each takes the logits of all tokens; those that are ruled out become -infinity.
+// Each function below takes the logits of all tokens; logits of excluded tokens become -infinity.
 
-/// Penalizes every token in `seen`: a logit above 0 is divided by the penalty, another multiplied by it.
+/// Penalizes every token in `seen`: a positive logit is divided by the penalty, any other multiplied.
 void penalize_repetition(std::span<float> logits, std::span<const std::int64_t> seen, double penalty);
-/// Keeps the k largest, and those equal to the last of them.
+/// Keeps the k largest logits, and those equal to the last of them.
 void keep_top_k(std::span<float> logits, std::int64_t k);
-/// Keeps the most probable ones that together have at least the probability p; one at least.
+/// Keeps the most probable tokens that together have at least the probability p; at least one.
 void keep_top_p(std::span<float> logits, double p);
-/// Keeps those with at least `p` times the probability of the most probable one.
+/// Keeps tokens with at least `p` times the probability of the most probable one.
 void keep_min_p(std::span<float> logits, double p);
 
-/// All of it, in that order, with the temperature (above 0) behind the penalty.
+/// Applies all of these in order, with the temperature (above 0) after the penalty.
 void keep_tokens(std::span<float> logits, std::span<const std::int64_t> seen,
                  const GenerateSettings& settings);
 
-/// The tokens of one answer. With a temperature of 0 the token with the largest logit is taken: nothing is
-/// drawn, and of the settings of the draw only the penalty counts.
+/// Sampler for the tokens of one answer. With a temperature of 0 the token with the largest logit is taken,
+/// without a draw, and of the settings only the penalty counts.
 class TokenSampler {
  public:
-  /// `number`: of the prompt, among those of its job; with the seed it names the numbers that are drawn.
+  /// `number`: number of the prompt in its job, which together with the seed keys the random draws.
   TokenSampler(const GenerateSettings& settings, std::int64_t number)
       : settings_(settings), number_(number) {}
 
