@@ -1,4 +1,4 @@
-// How evenly tokens go to experts.
+// How evenly tokens are distributed over experts.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// Tokens of a layer's busiest expert over the mean of its experts: 1 is even. NaN without tokens.
+/// Load of a layer's busiest expert: its tokens over the mean of all experts; 1 is even. NaN without tokens.
 template <std::ranges::sized_range Tokens>
 [[nodiscard]] double busiest_expert(const Tokens& tokens) {
   const auto sum = static_cast<double>(
@@ -21,11 +21,13 @@ template <std::ranges::sized_range Tokens>
 
 /// Use of the experts of all MoE layers in one step.
 struct ExpertUse {
-  double busiest = std::numeric_limits<double>::quiet_NaN();  ///< busiest_expert() of the most uneven layer
-  std::int64_t unused = 0;                                    ///< experts, of all layers, that no token chose
+  /// Load of the busiest expert in the most uneven layer, see busiest_expert().
+  double busiest = std::numeric_limits<double>::quiet_NaN();
+  /// Number of experts, over all layers, that no token chose.
+  std::int64_t unused = 0;
 };
 
-/// tokens [MoE layers, experts].
+/// Use of the experts, from tokens [MoE layers, experts].
 [[nodiscard]] ExpertUse expert_use(std::span<const std::int64_t> tokens, std::int64_t experts);
 
 }  // namespace sluice

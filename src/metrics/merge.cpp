@@ -26,10 +26,10 @@ using Shape = std::vector<std::int64_t>;
 
 struct Segment {
   hdf5::File file;
-  std::int64_t kept = 0;  ///< rows, from the first
+  std::int64_t kept = 0;  ///< number of rows that are kept, from the first
 };
 
-/// Groups whose datasets have a row per step. Each has a column "step" or is read beside it.
+/// Groups whose datasets have a row per step: those with a column "step", and those read beside it.
 std::vector<std::string> row_datasets(const hdf5::File& file) {
   const std::string phases = "/train/phase_seconds";
   std::vector<std::string> paths;
@@ -43,7 +43,7 @@ std::vector<std::string> row_datasets(const hdf5::File& file) {
   return paths;
 }
 
-/// Columns of all segments together, each as large as the largest.
+/// Columns of all segments together, each with the largest row shape.
 std::vector<Column> columns_of(const std::vector<Segment>& segments) {
   std::vector<Column> columns;
   for (const Segment& segment : segments)
@@ -85,7 +85,7 @@ T missing_value() {
   return std::numeric_limits<T>::quiet_NaN();
 }
 
-/// One column of one segment, to rows [`first`, ...) of the new file.
+/// Copies one column of one segment to rows [`first`, ...) of the new file.
 template <class T>
 void copy_rows(const Segment& segment, const Column& column, hdf5::Dataset& target, std::int64_t first) {
   const std::int64_t piece =

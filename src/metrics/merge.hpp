@@ -1,4 +1,4 @@
-// One metrics file of the segments that a resumed run has left.
+// Merges the segments of a resumed run's metrics into one file.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace sluice {
 /// Result of merging the segments of a run.
 struct MergeReport {
   std::int64_t rows = 0;
-  /// Rows that a later segment replaced because it trained their steps again.
+  /// Number of rows that a later segment replaced, because it trained their steps again.
   std::int64_t replaced_rows = 0;
 };
 

@@ -30,7 +30,7 @@ hdf5::File create_unfinished(const std::filesystem::path& path) {
     fail(ExitCode::kIo, "cannot create {}: it exists already", path.string());
   std::error_code ignored;
   std::filesystem::remove(unfinished_name(path),
-                          ignored);  // left by a job that was killed while it made the file
+                          ignored);  // removes a file left by a job that was killed while it created the file
   return hdf5::File::create(unfinished_name(path), path.string());
 }
 
@@ -58,7 +58,7 @@ MetricValues unknown_values(DType dtype, int ranks) {
   return std::vector<double>(size, std::numeric_limits<double>::quiet_NaN());
 }
 
-/// A dataset [size] that says "not known" until it is written.
+/// Creates a dataset [size] with "not known" in every place.
 hdf5::Dataset create_unknown(hdf5::File& file, const Column& column, int size) {
   hdf5::Dataset dataset = file.create_dataset(column.path, column.dtype, {size});
   write_values(dataset, {{0}, {size}}, unknown_values(column.dtype, size));
@@ -73,7 +73,7 @@ std::vector<Column> plain_columns(const std::vector<ColumnOf<Row>>& columns) {
   return out;
 }
 
-/// Values of all rows by column.
+/// Values of all rows, by column.
 std::vector<MetricValues> by_column(const std::vector<EvaluationRow>& rows) {
   std::vector<MetricValues> out;
   for (const EvaluationColumn& column : document_columns()) {
@@ -142,8 +142,8 @@ void MetricsWriter::append(const TrainRow& row) {
   tell_rows();
 }
 
-/// Tells readers of a growing file how many rows hold. The row is there whether this succeeds or not, and the
-/// next one tries again.
+/// Tells readers of a growing file how many rows are valid. The row is there in any case, and the next call
+/// tries again.
 void MetricsWriter::tell_rows() noexcept {
   try {
     file_.change_attribute("/", kRows, steps_->rows());

@@ -12,30 +12,30 @@
 
 namespace sluice {
 
-/// Used by rank 0 alone. Move-only.
+/// Writer of metrics.h5, used by rank 0 alone. Move-only.
 class MetricsWriter {
  public:
-  /// The file appears under its name only once every dataset and attribute is in it. Error(kIo) if it exists
-  /// already, if its directory does not, or if the system refuses.
+  /// Creates the file, which appears under its name once every dataset and attribute is in it. Error(kIo) if
+  /// it exists, if its directory does not, or if the system refuses.
   MetricsWriter(const std::filesystem::path& path, const MetricsHeader& header);
 
-  /// Fills /load, which says "not known" (-1, NaN) until then.
+  /// Fills /load, which has "not known" (-1, NaN) before.
   void write_load(const LoadTable& table);
 
-  /// Adds a row. When it returns, the row survives kill -9. Error(kIo) if the disk is full or fails; the rows
-  /// before stay.
+  /// Appends a row. When this returns, the row survives kill -9. Error(kIo) if the disk is full or fails;
+  /// earlier rows stay.
   void append(const TrainRow& row);
 
-  /// Adds documents. As append() of a step.
+  /// Appends documents, with the guarantees of append() for a step.
   void append(const std::vector<EvaluationRow>& documents);
 
-  /// Adds what prompts were answered with. As append() of a step.
+  /// Appends answers to prompts, with the guarantees of append() for a step.
   void append(const SampleRow& sample);
 
-  /// Says what all documents so far come to. Error(kIo) as above.
+  /// Writes the totals over all documents so far. Error(kIo) as append().
   void write_total(const EvaluationRow& total);
 
-  /// Closes with an error where the destructor could only log.
+  /// Closes the file; throws errors that the destructor could only log.
   void close();
 
   [[nodiscard]] std::int64_t rows() const { return steps_->rows(); }

@@ -12,15 +12,17 @@
 namespace sluice {
 namespace {
 
-/// A dataset's index of blocks is a tree whose root holds this many. Within it a new block is one entry more
-/// in one node; a second level would rewrite nodes that old rows hang on, and a kill in between could lose
-/// them.
+/// Most blocks of a dataset: the root of its index tree holds this many. Up to there a new block adds one
+/// entry to one node; a second level would rewrite nodes on which old rows depend, and a kill in between
+/// could lose them.
 constexpr std::int64_t kMaxBlocks = 64;
 constexpr std::int64_t kBlockBytes =
-    64 * kKiB;  ///< blocks are larger only where 64 of them would not hold all rows
-/// Filling more with zeros takes memory and disk that most runs never need; larger blocks are holes.
+    64 * kKiB;  ///< least bytes of a block; larger only if 64 blocks would not hold all rows
+/// Most bytes of a block that is filled with zeros, which takes memory and disk that most runs never need;
+/// larger blocks are holes.
 constexpr std::int64_t kMaxFilledBytes = kMiB;
-/// HDF5 takes less than 4 GiB. Where 64 such blocks do not hold all rows, the index grows.
+/// Most bytes of a block; HDF5 takes less than 4 GiB. If 64 such blocks do not hold all rows, the index
+/// grows.
 constexpr std::int64_t kMaxBlockBytes = kGiB;
 
 std::int64_t row_bytes(const Column& column) {
@@ -29,7 +31,8 @@ std::int64_t row_bytes(const Column& column) {
   return bytes;
 }
 
-/// Readers go by the last column: what was not written there must read as zero, so it has no holes.
+/// Storage of a column. Readers rely on the last column, in which unwritten numbers must read as zero, so it
+/// has no holes.
 hdf5::Storage storage_for(const Column& column, std::int64_t rows, bool is_last) {
   const std::int64_t most = (is_last ? kMaxFilledBytes : kMaxBlockBytes) / row_bytes(column);
   const std::int64_t wanted = std::max(divide_up(rows, kMaxBlocks), kBlockBytes / row_bytes(column));
@@ -77,7 +80,7 @@ void RowTable::append(hdf5::File& file, std::int64_t count, const std::vector<Me
   rows_ += count;
 }
 
-/// Room for the blocks that the next rows enter.
+/// Reserves room for the blocks that the next rows enter.
 void RowTable::reserve_blocks(hdf5::File& file, std::int64_t count) {
   std::int64_t bytes = 0;
   for (const Growing& target : datasets_) {

@@ -38,10 +38,10 @@ class RowTable {
   std::int64_t rows_ = 0;
 };
 
-/// Gives the column's dataset its units and description.
+/// Writes a column's units and description to its dataset.
 void describe(hdf5::File& file, const Column& column);
 
-/// Writes the box of a dataset.
+/// Writes a hyperslab of a dataset.
 void write_values(hdf5::Dataset& dataset, const hdf5::Hyperslab& box, const MetricValues& values);
 
 }  // namespace sluice

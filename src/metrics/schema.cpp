@@ -80,7 +80,7 @@ void add_epochs(const MetricsHeader& header, std::vector<StepColumn>& columns) {
        list(&TrainRow::epochs)});
 }
 
-/// Columns of a loss, with names that begin with `prefix`, and meanings that end with whose it is.
+/// Columns of a loss; their paths begin with `prefix`, and their meanings end with what the loss is of.
 std::vector<EvaluationColumn> evaluation_columns(const std::string& prefix, const std::string& whose) {
   return {
       {{prefix + "loss", DType::kFloat64, "nat/token",

@@ -1,5 +1,5 @@
-// Schema of metrics.h5: one table of columns, each with its path, units, meaning and the value a step gives
-// it. FORMAT.md says how the file behaves.
+// Schema of metrics.h5: one table of columns, each with its path, units, meaning, and the value that a step
+// gives it. FORMAT.md says how the file behaves.
 #pragma once
 
 #include "base/dtype.hpp"
@@ -15,22 +15,23 @@ namespace sluice {
 
 /// Facts that are known before the first step.
 struct MetricsHeader {
-  std::string job_toml{};        ///< the resolved job
+  std::string job_toml{};        ///< text of the resolved job
   std::string structure_hash{};  ///< structure hash of the model's manifest
   int world_size = 1;
-  bool has_gpus = false;              ///< false: no /memory/device_peak_bytes
-  std::int64_t expected_rows = 0;     ///< steps that will be appended, at most; sizes the HDF5 chunks
+  /// Whether the job uses GPUs; otherwise there is no /memory/device_peak_bytes.
+  bool has_gpus = false;
+  std::int64_t expected_rows = 0;     ///< most steps that will be appended; sizes the HDF5 chunks
   std::vector<std::string> phases{};  ///< names below /train/phase_seconds
-  std::int64_t moe_layers = 0;        ///< 0: no /moe
+  std::int64_t moe_layers = 0;        ///< number of MoE layers; 0: no /moe
   std::int64_t experts = 0;
-  std::int64_t documents = 0;       ///< documents that will be evaluated; 0: no /evaluate
-  std::int64_t held_out_files = 0;  ///< evaluated while training; 0: no /train/held_out_loss
-  std::int64_t sources = 0;         ///< token files that are trained on; 0: no /train/epochs
-  std::int64_t samples = 0;         ///< answers while training, at most; 0: no /samples
-  std::int64_t sample_tokens = 0;   ///< tokens of one sample, at most
+  std::int64_t documents = 0;       ///< number of documents that will be evaluated; 0: no /evaluate
+  std::int64_t held_out_files = 0;  ///< number of files evaluated while training; 0: no /train/held_out_loss
+  std::int64_t sources = 0;         ///< number of token files to train on; 0: no /train/epochs
+  std::int64_t samples = 0;         ///< most answers while training; 0: no /samples
+  std::int64_t sample_tokens = 0;   ///< most tokens of one sample
 };
 
-/// One step.
+/// Row of one step.
 struct TrainRow {
   std::int64_t step = 0;
   double loss = 0;
@@ -43,20 +44,25 @@ struct TrainRow {
   double model_flops_per_second = 0;
   double mfu = 0;
   std::int64_t communicated_bytes = 0;
-  std::vector<double> phase_seconds;        ///< seconds of each phase, in the order of MetricsHeader::phases
-  std::vector<std::int64_t> expert_tokens;  ///< [moe layers, experts]; empty without MoE layers
+  std::vector<double> phase_seconds;  ///< seconds of each phase, in the order of MetricsHeader::phases
+  /// Tokens (times k) of each expert, [MoE layers, experts]; empty without MoE layers.
+  std::vector<std::int64_t> expert_tokens;
   double aux_loss = 0;
-  double z_loss = std::numeric_limits<double>::quiet_NaN();  ///< NaN where the job has none
-  std::vector<double> held_out_loss{};                       ///< [files]; NaN in steps without an evaluation
-  std::vector<double> epochs{};                              ///< [sources]
-  std::int64_t left_out = 0;                                 ///< 1: no update was made
-  std::vector<std::int64_t> peak_bytes;                      ///< [ranks]
-  std::vector<std::int64_t> planned_bytes;                   ///< [ranks]
-  std::vector<std::int64_t> peak_growth_bytes;               ///< [ranks]
-  std::vector<std::int64_t> device_peak_bytes{};             ///< [ranks]; empty without GPUs
+  /// Z-loss of the routers; NaN if the job has none.
+  double z_loss = std::numeric_limits<double>::quiet_NaN();
+  /// Held-out loss of each file, in nats; NaN in steps without an evaluation.
+  std::vector<double> held_out_loss{};
+  std::vector<double> epochs{};             ///< epochs of each source
+  std::int64_t left_out = 0;                ///< whether the update was skipped: 1 or 0
+  std::vector<std::int64_t> peak_bytes;     ///< peak bytes of each rank
+  std::vector<std::int64_t> planned_bytes;  ///< planned bytes of each rank
+  /// Highest growth of each rank over its baseline, bytes.
+  std::vector<std::int64_t> peak_growth_bytes;
+  /// Peak bytes of each rank's GPU; empty without GPUs.
+  std::vector<std::int64_t> device_peak_bytes{};
 };
 
-/// Cost of loading; every vector is [ranks].
+/// Cost of loading; every vector has a number per rank.
 struct LoadTable {
   std::vector<std::int64_t> bytes_received;
   std::vector<std::int64_t> shard_bytes;
@@ -65,14 +71,14 @@ struct LoadTable {
   std::vector<double> seconds;
 };
 
-/// One row of a column, row-major.
+/// Values of a column in one row, row-major.
 using MetricValues = std::variant<std::vector<std::int64_t>, std::vector<double>>;
 
-/// Sums over tokens that were predicted: of one document, or of all.
+/// Sums over predicted tokens, of one document or of all.
 struct EvaluationRow {
   std::int64_t tokens = 0;
-  double loss = 0;        ///< NaN without tokens
-  double perplexity = 0;  ///< NaN without tokens
+  double loss = 0;        ///< mean loss in nats; NaN without tokens
+  double perplexity = 0;  ///< perplexity; NaN without tokens
 };
 
 /// Answer to a prompt by a model that is being trained.
@@ -82,7 +88,7 @@ struct SampleRow {
   std::vector<std::int64_t> tokens{};  ///< token ids of the answer
 };
 
-/// A dataset [n, row_shape...].
+/// A column: a dataset [n, row_shape...].
 struct Column {
   std::string path;
   DType dtype;
@@ -91,7 +97,7 @@ struct Column {
   std::vector<std::int64_t> row_shape{};
 };
 
-/// A column and the value that a source gives it.
+/// A column with the function that gives its value from a source.
 template <class Row>
 struct ColumnOf {
   Column column;
@@ -102,7 +108,7 @@ using LoadColumn = ColumnOf<LoadTable>;  ///< a dataset [ranks] that is no table
 using EvaluationColumn = ColumnOf<EvaluationRow>;
 using SampleColumn = ColumnOf<SampleRow>;
 
-/// A dataset that an earlier version called otherwise, and is reached by both names.
+/// Former name of a dataset, which is reached by both names.
 struct FormerName {
   std::string path;
   std::string target;
@@ -110,12 +116,13 @@ struct FormerName {
 [[nodiscard]] std::vector<FormerName> former_names();
 [[nodiscard]] bool is_former_name(const std::string& path);
 
-/// All columns of such a run. /train/step is the last: its length is the number of complete rows.
+/// All columns of a run with this header. /train/step is the last one: its length is the number of complete
+/// rows.
 [[nodiscard]] std::vector<StepColumn> step_columns(const MetricsHeader& header);
 [[nodiscard]] std::vector<LoadColumn> load_columns();
-/// Columns for each document [documents].
+/// Columns with one value per document, [documents].
 [[nodiscard]] std::vector<EvaluationColumn> document_columns();
-/// Columns for all documents together [1], named "total_...".
+/// Columns with one value for all documents together, [1], named "total_...".
 [[nodiscard]] std::vector<EvaluationColumn> total_columns();
 /// Columns for samples of at most `tokens` tokens. /samples/step is the last one.
 [[nodiscard]] std::vector<SampleColumn> sample_columns(std::int64_t tokens);

@@ -32,7 +32,7 @@ std::vector<fs::path> existing_segments(const fs::path& file) {
 
 std::vector<std::int64_t> read_steps(const hdf5::File& file) {
   constexpr std::int64_t kMostRows = std::int64_t{1}
-                                     << 26;  // a file may claim any size, and no run has more steps
+                                     << 26;  // most steps: a file may claim any number, and no run has more
   if (!file.exists("/train") || !file.exists(kStepDataset))
     fail(ExitCode::kBadData, "{} has no dataset {}: it is not the metrics file of a training", file.name(),
          kStepDataset);

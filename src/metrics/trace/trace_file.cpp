@@ -58,7 +58,7 @@ TraceRecord record_of(const json& line) {
           .bytes = line.at(6)};
 }
 
-/// Calls take(line, its number from 1) for each line of a text.
+/// Calls take(line, number of the line, from 1) for each line of a text.
 template <class Take>
 void for_each_line(std::string_view text, Take take) {
   for (std::int64_t number = 1; !text.empty(); ++number) {

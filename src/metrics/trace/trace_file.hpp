@@ -19,13 +19,14 @@ struct TraceHeader {
   int rank = 0, ranks = 1;
   std::string host;
   std::int64_t first_step = 0, last_step = 0;
-  std::int64_t begin_ns = 0;  ///< begin of the recording on rank 0's steady clock, ns
-  /// Nanoseconds of the exchange that measured the offset, which is known to half of that; 0 on rank 0.
+  std::int64_t begin_ns = 0;  ///< begin of the recording on rank 0's steady clock, in ns
+  /// Round trip in nanoseconds of the exchange that measured the clock's offset, which is exact to half of
+  /// it; 0 on rank 0.
   std::int64_t round_trip_ns = 0;
-  std::int64_t dropped = 0;  ///< records that found no room
+  std::int64_t dropped = 0;  ///< number of records that were not kept for lack of room
 };
 
-/// A record as a file has it: times in nanoseconds since the recording began.
+/// A record in a file: times in nanoseconds since the recording began.
 struct TraceRecord {
   trace::Kind kind = trace::Kind::kStep;
   int thread = 0;
@@ -39,17 +40,17 @@ struct TraceFile {
   std::vector<TraceRecord> records;
 };
 
-/// "step", "operation" and so on.
+/// Name of a kind of records in the file: "step", "operation" and so on.
 [[nodiscard]] const char* name_of(trace::Kind kind);
 
-/// trace/rank-00002.jsonl of a run directory.
+/// Path of a rank's trace in a run directory: trace/rank-00002.jsonl.
 [[nodiscard]] std::filesystem::path trace_file_path(const std::filesystem::path& run, int rank);
 
-/// Writes the file and returns its bytes. Error(kIo).
+/// Writes a trace; returns the bytes of the file. Error(kIo).
 std::int64_t write_trace_file(const std::filesystem::path& file, const TraceHeader& header,
                               const trace::Recording& recording);
 
-/// Error(kBadData) naming the file and the line that is no part of a trace.
+/// Reads a trace. Error(kBadData) with the file and the line that is not part of a trace.
 [[nodiscard]] TraceFile read_trace_file(const std::filesystem::path& file);
 
 }  // namespace sluice
