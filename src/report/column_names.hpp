@@ -1,4 +1,4 @@
-// Names for the single numbers of a column's row.
+// Names of the single numbers in a column's row.
 #pragma once
 
 #include "report/joined_metrics.hpp"
@@ -8,7 +8,8 @@
 
 namespace sluice {
 
-/// "train/loss"; of a row of several "memory/peak_bytes/0", "moe/expert_tokens/0/17", in their order.
+/// Names of the numbers in a row, in their order: "train/loss"; for rows of several numbers
+/// "memory/peak_bytes/0", "moe/expert_tokens/0/17".
 [[nodiscard]] std::vector<std::string> names_of_numbers(const JoinedColumn& column);
 
 }  // namespace sluice

@@ -7,7 +7,7 @@ namespace sluice {
 namespace {
 
 constexpr std::array<std::uint32_t, 256> crc_table() {
-  constexpr std::uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, bits reversed
+  constexpr std::uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's polynomial, bits reversed
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t value = i;
@@ -24,10 +24,10 @@ std::string little_endian(Number number) {
   return bytes;
 }
 
-/// Checksums stored beside what they sum up are masked, so that a checksum of them means something.
+/// Masked checksum: masking keeps a checksum of data that contain checksums meaningful.
 std::uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8U; }
 
-// Protocol buffers: a field is its number and kind, then its value.
+// Wire types of protocol buffers: a field is its number and type, then its value.
 enum class Wire : std::uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 std::string varint(std::uint64_t value) {
@@ -52,7 +52,7 @@ std::string float_field(std::uint64_t field, float value) {
   return key(field, Wire::kFixed32) + little_endian(std::bit_cast<std::uint32_t>(value));
 }
 
-// Numbers of fields: tensorflow/core/util/event.proto and framework/summary.proto.
+// Field numbers of tensorflow/core/util/event.proto and framework/summary.proto.
 namespace event {
 constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;
 }

@@ -1,5 +1,5 @@
-// TensorBoard's event files: records framed as TFRecord, each an Event message with scalars. Just what we
-// write of them.
+// TensorBoard's event files: TFRecord records, each an Event message with scalars. Only the parts that are
+// written here.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@
 
 namespace sluice {
 
-/// CRC-32C (Castagnoli) of the bytes.
+/// Checksum CRC-32C (Castagnoli) of the bytes.
 [[nodiscard]] std::uint32_t crc32c(std::string_view bytes);
 
-/// A record with its length and both masked checksums.
+/// A TFRecord record: a message with its length and both masked checksums.
 [[nodiscard]] std::string tf_record(std::string_view message);
 
-/// A number under a tag of TensorBoard.
+/// A number with its tag in TensorBoard.
 struct EventScalar {
   std::string_view tag;
-  double value = 0;  ///< stored as float32
+  double value = 0;  ///< value of the scalar; stored as float32
 };
 
-/// The message that begins a file: "brain.Event:2".
+/// First message of a file: version "brain.Event:2".
 [[nodiscard]] std::string event_file_version(double wall_time);
 
-/// The message of a step's scalars; wall_time in seconds since 1970, UTC.
+/// Message with a step's scalars; `wall_time` in seconds since 1970, UTC.
 [[nodiscard]] std::string event_of_step(double wall_time, std::int64_t step,
                                         std::span<const EventScalar> scalars);
 

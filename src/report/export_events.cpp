@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSeconds = "train/step_seconds";
 
-/// Seconds since 1970 of "2026-11-21T15:04:05Z"; 0 if the text is no such time.
+/// Seconds since 1970 of a time like "2026-11-21T15:04:05Z"; 0 for any other text.
 double seconds_since_1970(const std::string& time) {
   std::tm parts{};
   std::istringstream in(time);
@@ -48,14 +48,14 @@ void add_scalars(const JoinedColumn& column, const std::vector<std::string>& tag
   const std::size_t each = tags.empty() ? 0 : values.size() / tags.size();
   for (std::size_t i = 0; i < tags.size(); ++i) {
     const double value = each > 1 ? busiest_expert(values.subspan(i * each, each)) : values[i];
-    // NaN in a column of single numbers is a result; in a list it stands for what was not measured.
+    // NaN in a column of single numbers is a result; in a list it means that a number was not measured.
     if (column.shape.empty() || !std::isnan(value)) scalars.push_back({tags[i], value});
   }
 }
 
 }  // namespace
 
-/// Makes the records of rows one after the other, as their times add up.
+/// Makes the records of rows one after the other, since their times add up.
 class EventMaker {
  public:
   std::string head(const JoinedMetrics& metrics) {
@@ -63,7 +63,7 @@ class EventMaker {
     return tf_record(event_file_version(time_));
   }
 
-  /// Calls take(record) for each row from `first` on.
+  /// Calls take(record) for each row from row `first` on.
   template <class Take>
   void make(const JoinedMetrics& metrics, std::int64_t first, Take take) {
     const std::vector<JoinedColumn>& columns = metrics.columns();
@@ -90,8 +90,8 @@ class EventMaker {
 
 namespace {
 
-/// The place of the file, whose directory is made. One name: TensorBoard would join a second file of the same
-/// run to the first.
+/// Path of the event file, whose directory is created. The name is fixed, because TensorBoard would join a
+/// second file of a run to the first.
 fs::path event_file_in(const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
@@ -124,7 +124,7 @@ struct GrowingEvents::File {
 
 GrowingEvents::GrowingEvents(const fs::path& directory) : path_(event_file_in(directory)) {
   std::error_code error;
-  fs::remove(path_, error);  // what create() refuses is told by it
+  fs::remove(path_, error);  // if it cannot be removed, create() tells why
   file_ = std::make_unique<File>(path_);
 }
 

@@ -1,4 +1,4 @@
-// A run's metrics in the formats of other programs.
+// Exports a run's metrics to formats of other programs.
 #pragma once
 
 #include "report/joined_metrics.hpp"
@@ -12,29 +12,30 @@ namespace sluice {
 
 /// Format of a table for other programs.
 enum class TableFormat : std::uint8_t {
-  /// A header, a line a step; a cell for each number ("moe/expert_tokens/0/17"); empty where there is none.
+  /// CSV: a header, then a line per step, with a cell per number ("moe/expert_tokens/0/17"), empty if there
+  /// is none.
   kCsv,
-  kJsonl  ///< an object a step; lists for rows of several numbers; null where there is none
+  kJsonl  ///< JSONL: an object per step, with lists for rows of several numbers, and null if there is none
 };
 
-/// Every column. The file appears, or replaces an earlier one, when it is whole. Error(kIo).
+/// Writes every column to a file, which appears, or replaces an earlier one, when it is complete. Error(kIo).
 void export_table(const JoinedMetrics& metrics, TableFormat format, const std::filesystem::path& file);
 
-/// An event file in `directory`, which is made if it is missing, for TensorBoard: a tag for each number, but
-/// of moe/expert_tokens a tag for each layer: "moe/busiest_expert/0", tokens of the busiest expert over their
+/// Writes an event file for TensorBoard into `directory`, which is created if missing: a tag per number, but
+/// for moe/expert_tokens a tag per layer: "moe/busiest_expert/0", tokens of the busiest expert over their
 /// mean. A second export replaces the first. Returns the file. Error(kIo).
 std::filesystem::path export_events(const JoinedMetrics& metrics, const std::filesystem::path& directory);
 
-/// Such an event file that grows with its run, for a TensorBoard that is open meanwhile.
+/// Event file that grows with its run, for a TensorBoard that is open meanwhile.
 class GrowingEvents {
  public:
-  /// Begins the file in `directory` anew. Error(kIo).
+  /// Creates the file in `directory` anew. Error(kIo).
   explicit GrowingEvents(const std::filesystem::path& directory);
   ~GrowingEvents();
   GrowingEvents(const GrowingEvents&) = delete;
   GrowingEvents& operator=(const GrowingEvents&) = delete;
 
-  /// Adds the rows that are not in the file yet. Steps that were trained again come again: TensorBoard takes
+  /// Adds rows that are not in the file yet. Steps that were trained again are added again; TensorBoard takes
   /// the later ones. Error(kIo); Error(kBadData) for rows that cannot be read, and then none is added.
   void add_new(const JoinedMetrics& metrics);
   [[nodiscard]] const std::filesystem::path& file() const { return path_; }
@@ -43,7 +44,7 @@ class GrowingEvents {
   struct File;
   std::filesystem::path path_;
   std::unique_ptr<File> file_;
-  std::vector<std::int64_t> steps_;  ///< steps whose rows the file has
+  std::vector<std::int64_t> steps_;  ///< steps whose rows are in the file
 };
 
 }  // namespace sluice

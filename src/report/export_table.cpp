@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-/// All digits of a number; `none` for what is none. Infinity has no number in JSON either.
+/// A number with all its digits; `none` for NaN. JSON has no infinity either.
 std::string number_text(double value, bool is_integer, const char* none, bool keep_infinity) {
   if (std::isnan(value) || (std::isinf(value) && !keep_infinity)) return none;
   return is_integer ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
@@ -34,7 +34,7 @@ std::string csv_cells(const JoinedColumn& column, std::span<const double> values
   return cells;
 }
 
-/// A number, or lists of lists as the row's shape says.
+/// A JSON number, or lists of lists as the row's shape says.
 std::string json_value(const JoinedColumn& column, std::span<const double> values, std::size_t dim = 0) {
   if (dim == column.shape.size()) return number_text(values.front(), column.is_integer, "null", false);
   std::vector<std::string> parts;

@@ -19,10 +19,10 @@ using Shape = std::vector<std::int64_t>;
 
 constexpr const char* kPhases = "/train/phase_seconds";
 
-// A file may claim any size: no row of ours is larger.
+// Most elements of a row: a file may claim any size, and no row of ours is larger.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
 
-/// Names go into headers of tables as they are.
+/// Whether a name may be a column's; names go into headers of tables unchanged.
 bool is_column_name(const std::string& name) {
   return !name.empty() &&
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
@@ -91,7 +91,7 @@ void JoinedMetrics::add_columns(const Segment& segment, const std::string& group
       continue;
     }
     if (shape.size() == 1 && known->shape.size() == 1)
-      known->shape[0] = std::max(known->shape[0], shape[0]);  // another number of ranks
+      known->shape[0] = std::max(known->shape[0], shape[0]);  // segments may have different numbers of ranks
     else if (shape != known->shape)
       fail(ExitCode::kBadData, "{}: a row of {} has the shape {}, and {} in an earlier segment",
            segment.file.name(), path, shape_text(shape), shape_text(known->shape));

@@ -1,4 +1,4 @@
-// The rows of a run's metrics files as one table, read while the run may still write them.
+// Rows of a run's metrics files as one table, read while the run may still write them.
 #pragma once
 
 #include "io/hdf5.hpp"
@@ -12,10 +12,10 @@
 
 namespace sluice {
 
-/// A dataset with a row for each step.
+/// A column: a dataset with a row per step.
 struct JoinedColumn {
   std::string name;                   ///< path of the column: "train/loss"
-  std::vector<std::int64_t> shape{};  ///< shape of a row, the largest of all segments; empty: a number
+  std::vector<std::int64_t> shape{};  ///< largest row shape of all segments; empty: a number
   bool is_integer = false;
   std::string units{};
 
@@ -25,24 +25,25 @@ struct JoinedColumn {
 /// Metrics of a run over all of its segments, as one table of steps.
 class JoinedMetrics {
  public:
-  /// Segments in the order in which they were written, as existing_segments(). Rows of steps that a later
-  /// segment trained again are left out. There may be no row yet, or no segment at all, and then there is no
-  /// column. Error(kBadData) if one is no metrics file of a training.
+  /// Opens segments, in the order in which they were written, as existing_segments() returns them. Rows of
+  /// steps that a later segment trained again are left out. There may be no row, or no segment, and then
+  /// there is no column. Error(kBadData) if a segment is not the metrics file of a training.
   explicit JoinedMetrics(std::span<const std::filesystem::path> segments);
 
   [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(steps_.size()); }
   [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
-  /// Without train/step and former names, by name.
+  /// Columns by name, without train/step and former names.
   [[nodiscard]] const std::vector<JoinedColumn>& columns() const { return columns_; }
-  /// nullptr if there is none of that name.
+  /// Column with this name; null if there is none.
   [[nodiscard]] const JoinedColumn* find(std::string_view name) const;
 
-  /// Rows [first, first + count), row-major, each of column.elements(). NaN where a segment lacks the column
-  /// or a number of its row.
+  /// Rows [first, first + count), row-major, each with column.elements() numbers. NaN if a segment lacks the
+  /// column, or a number of its row.
   [[nodiscard]] std::vector<double> read(const JoinedColumn& column, std::int64_t first,
                                          std::int64_t count) const;
 
-  /// Hands over all rows, in pieces of some MiB: the first row of the piece, their number, their values.
+  /// Calls a function with all rows in pieces of some MiB: the first row of the piece, the number of rows,
+  /// their values.
   template <class Take>
   void for_pieces(const JoinedColumn& column, Take take) const {
     for (std::int64_t first = 0; first < rows(); first += rows_of_piece(column)) {
@@ -51,18 +52,18 @@ class JoinedMetrics {
     }
   }
 
-  /// A text attribute of the last segment; "" if it has none.
+  /// Text attribute of the last segment; "" if it has none.
   [[nodiscard]] std::string text(const std::string& attribute) const;
-  /// When the segment of a row was created, "2026-11-21T15:04:05Z"; "" if it does not say.
+  /// Time at which the segment of a row was created, "2026-11-21T15:04:05Z"; "" if the segment does not tell.
   [[nodiscard]] std::string created(std::int64_t row) const;
-  /// The first row of each segment that has rows.
+  /// First row of each segment that has rows.
   [[nodiscard]] std::vector<std::int64_t> segment_starts() const;
 
  private:
   struct Segment {
     hdf5::File file;
     std::int64_t first = 0;  ///< first row of the segment in the table
-    std::int64_t kept = 0;   ///< rows, from its first
+    std::int64_t kept = 0;   ///< number of its rows in the table, from its first
   };
   void find_columns();
   void add_columns(const Segment& segment, const std::string& group);

@@ -15,10 +15,10 @@
 namespace sluice {
 namespace {
 
-/// A file may claim any size.
+/// Most numbers in a list: a file may claim any size.
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
 
-/// A list of numbers; none if the file does not have it.
+/// A list of numbers; empty if the file does not have it.
 template <class T>
 std::vector<T> numbers_in(const hdf5::File& file, const std::string& group, const std::string& name) {
   const std::string path = group + "/" + name;

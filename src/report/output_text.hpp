@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// Takes its name, in place of an earlier file, in close(); without it nothing of it stays. Error(kIo).
+/// A text file that replaces an earlier one in close(); without close() nothing of it stays. Error(kIo).
 class OutputText {
  public:
   explicit OutputText(std::filesystem::path path);

@@ -1,4 +1,4 @@
-// page.css and page.js, which CMake puts into the program.
+// Texts of page.css and page.js, which CMake compiles into the program.
 #pragma once
 
 #include <string_view>

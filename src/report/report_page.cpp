@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-/// JSON in which nothing ends a script element or begins another: the one place where texts of files become
-/// part of HTML.
+/// JSON that can stand in a script element: nothing in it ends the element or begins another. The one place
+/// where texts of files become part of HTML.
 std::string inline_json(const json& value) {
   const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   std::string safe;
@@ -29,7 +29,7 @@ std::string inline_json(const json& value) {
   return safe;
 }
 
-/// The policy keeps a browser from loading anything, whatever the page holds.
+/// HTML page with its data; its policy keeps a browser from loading anything, whatever the page holds.
 std::string page_of(const json& data) {
   return fmt::format(R"(<!doctype html>
 <html lang="en">

@@ -1,4 +1,4 @@
-// Whole rows of a table of metrics, step after step: all columns are read in pieces of the same steps.
+// Reads whole rows of a table of metrics, step after step: all columns are read in pieces of the same steps.
 #pragma once
 
 #include "report/joined_metrics.hpp"
@@ -14,8 +14,8 @@ class RowReader {
  public:
   explicit RowReader(const JoinedMetrics& metrics);
 
-  /// Values of one column, in the order of JoinedMetrics::columns(). Ask for rows in ascending order; the
-  /// numbers stay valid until the next row is asked for.
+  /// Values of one column in a row; columns in the order of JoinedMetrics::columns(). Rows must be asked for
+  /// in ascending order; values are valid until the next row is asked for.
   [[nodiscard]] std::span<const double> values(std::int64_t row, std::size_t column);
 
  private:

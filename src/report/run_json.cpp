@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr std::string_view kPhasePrefix = "train/phase_seconds/";
 
-/// Six digits are more than a chart shows. NaN and infinity become null.
+/// Number as JSON with six digits, more than a chart shows; null for NaN and infinity.
 json number(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
@@ -28,7 +28,7 @@ json numbers(std::span<const double> values) {
   return list;
 }
 
-/// The lines that the page draws by these names; without bands where a point is a single step.
+/// Lines that the page draws, by their names; without bands if a point is a single step.
 json series_json(const JoinedMetrics& metrics, const Thinning& thinning) {
   json all = json::object();
   for (const auto& [name, column_name] : {std::pair{"loss", "train/loss"},
@@ -59,7 +59,7 @@ json phases_json(const JoinedMetrics& metrics, const Thinning& thinning) {
   return all;
 }
 
-/// Held-out losses of one file: at most so many evaluated steps, the last one among them.
+/// Held-out losses of one file, with at most as many points as `detail` says, the last evaluation among them.
 json held_out_file(const JoinedMetrics& metrics, std::span<const double> values, std::size_t files,
                    std::size_t file, std::int64_t most) {
   std::vector<std::size_t> rows;
@@ -118,7 +118,7 @@ void add_experts(const JoinedMetrics& metrics, const Thinning& lines, std::int64
   out["experts"] = {{"experts", load.experts}, {"steps", thinning.steps(metrics.steps())}, {"cells", cells}};
 }
 
-/// The front of a text, whole characters.
+/// Front of a text, cut between characters.
 std::string front_of(const std::string& text, std::int64_t bytes) {
   if (std::ssize(text) <= bytes) return text;
   const std::string front = text.substr(0, static_cast<std::size_t>(bytes));
@@ -126,7 +126,7 @@ std::string front_of(const std::string& text, std::int64_t bytes) {
          fmt::format("\n… {} bytes more", std::ssize(text) - bytes);
 }
 
-/// The newest first, as many as there is room for.
+/// Samples as JSON, the newest first, as many as there is room for.
 json samples_json(const std::vector<ReportSample>& samples, std::int64_t bytes) {
   constexpr std::int64_t kMostOfOne = 4000, kMostSamples = 60;
   json all = json::array();

@@ -1,4 +1,4 @@
-// JSON of a run that the page's script reads.
+// JSON of a run for the page's script.
 #pragma once
 
 #include "report/report_page.hpp"
@@ -9,11 +9,12 @@
 
 namespace sluice {
 
-/// How much of each run a page shows.
+/// Amount of detail that a page shows of each run.
 struct PageDetail {
-  std::int64_t points = 0;        ///< points of a line, at most
-  std::int64_t expert_cells = 0;  ///< cells of the heat map of expert loads, over all layers
-  std::int64_t text_bytes = 0;    ///< bytes of the job file's text, and of all samples together, at most
+  std::int64_t points = 0;        ///< most points of a line
+  std::int64_t expert_cells = 0;  ///< most cells of the heat map of expert loads, over all layers
+  /// Most bytes of the job file's text, and most bytes of all samples together.
+  std::int64_t text_bytes = 0;
 };
 
 /// A run as JSON for the page.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-/// Adds one number to a group; `count` are those that are in it.
+/// Adds a number to a group of a series; `count` is how many the group has.
 void add(double value, std::int64_t point, ThinSeries& series, std::vector<std::int64_t>& counts) {
   if (!std::isfinite(value)) return;
   const auto at = static_cast<std::size_t>(point);

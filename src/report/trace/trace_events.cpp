@@ -16,10 +16,10 @@ namespace {
 
 using nlohmann::json;
 
-/// An event as a line of JSON, and what orders it among all.
+/// An event as a line of JSON, with its place in the order of all events.
 struct Event {
   std::int64_t time_ns = 0;
-  std::int64_t duration_ns = 0;  ///< length; of events that begin together the longest comes first
+  std::int64_t duration_ns = 0;  ///< duration; of events that begin together the longest comes first
   std::string text;
 };
 
@@ -30,7 +30,7 @@ int thread_of(const TraceRecord& record) {
   return record.thread == 0 ? kComputeThread : record.thread - 1 + kFirstOtherThread;
 }
 
-/// Microseconds, the unit of the format, to the nanosecond.
+/// Microseconds, the unit of the format, with three decimals.
 std::string microseconds(std::int64_t nanoseconds) {
   return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
 }
@@ -42,7 +42,7 @@ std::string arguments_of(const TraceRecord& record) {
   return arguments.dump();
 }
 
-/// Members that all events of a record have in common, without the braces.
+/// Members that all events of a record share, without the braces.
 std::string common_part(const TraceRecord& record, int rank, std::int64_t time_ns) {
   return fmt::format(R"("name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"args":{})", json(record.name).dump(),
                      name_of(record.kind), rank, thread_of(record), microseconds(time_ns),
@@ -100,7 +100,7 @@ class EventList {
   }
 
   std::int64_t zero_ns_;
-  std::int64_t messages_ = 0;  ///< so far, which numbers them
+  std::int64_t messages_ = 0;  ///< number of message events so far, which numbers them
   std::vector<Event> events_;
 };
 

@@ -1,5 +1,5 @@
-// Traces of ranks as one file in the Trace Event Format (Google, 2016), which Perfetto and chrome://tracing
-// open.
+// Writes traces of ranks as one file in the Trace Event Format (Google, 2016), which Perfetto and
+// chrome://tracing open.
 #pragma once
 
 #include "metrics/trace/trace_file.hpp"
@@ -10,10 +10,10 @@
 
 namespace sluice {
 
-/// Counts of a written trace.
+/// Totals of a written trace.
 struct TraceTotals {
-  std::int64_t events = 0;  ///< events in the file that was written
-  std::int64_t bytes = 0;   ///< size of the file that was written
+  std::int64_t events = 0;  ///< number of events in the file
+  std::int64_t bytes = 0;   ///< bytes of the file
 };
 
 /// Writes the ranks' records to `output`, in place of an earlier file, on rank 0's clock, whose zero is the
