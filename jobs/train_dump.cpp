@@ -13,8 +13,8 @@ TrainDump::TrainDump(JobContext& context, Trainer& trainer)
 StepMetrics TrainDump::first_step(const Batch& batch, double learning_rate) {
   const ShardArena& weights = trainer_.binder().weights();
   dump_.write_tensor("/logits", trainer_.first_logits(batch));
-  ShardArena gradients(weights.plan(), weights.rank(), DType::kFloat32, "gradients for debug.dump",
-                       ShardArena::Units::kTrained);
+  ShardArena gradients(weights.plan(), weights.rank(), DType::kFloat32, weights.memory(),
+                       "gradients for debug.dump", ShardArena::Units::kTrained);
   trainer_.observe_gradients([&](const GradientPart& sums) {
     const std::int64_t first = sums.elements.begin - weights.plan().owned(sums.unit, weights.rank()).begin;
     copy_bytes(gradients.unit_data(sums.unit) + first * size_of(DType::kFloat32), sums.data,

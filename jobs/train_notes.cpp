@@ -17,7 +17,7 @@ bool has_gpus(const JobContext& context) { return context.device.kind == DeviceK
 
 double product_rate_of_ranks(const JobContext& context) {
   context.comm.barrier();
-  double rate = ops::product_rate(context.config().model.dtype);
+  double rate = ops::product_rate(context.config().model.dtype, context.device.memory());
   context.comm.all_reduce_sum(std::span(&rate, 1));
   return rate;
 }

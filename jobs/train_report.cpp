@@ -49,8 +49,10 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
                       std::vector<double> held_out, std::vector<double> epochs) {
   peaks_.resident = of_ranks(context_.comm, peak_resident_bytes());
   peaks_.growth = of_ranks(context_.comm, growth_.peak_bytes());
-  device_peak_ = std::max(device_peak_, used_device_bytes());
-  if (context_.device.kind == DeviceKind::kCuda) peaks_.device = of_ranks(context_.comm, device_peak_);
+  if (context_.device.kind == DeviceKind::kCuda) {
+    device_peak_ = std::max(device_peak_, used_device_bytes());
+    peaks_.device = of_ranks(context_.comm, device_peak_);
+  }
   const JobConfig& config = context_.config();
   TrainRow row = row_of_step(step, metrics, learning_rate, seconds, rates_);
   std::ranges::transform(row.phase_seconds, phase_seconds_, phase_seconds_.begin(), std::plus());

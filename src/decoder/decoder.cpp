@@ -6,7 +6,6 @@
 #include "model/blocks/norms.hpp"
 #include "ops/buffers/host_values.hpp"
 #include "ops/embedding.hpp"
-#include "ops/runtime/compute_device.hpp"
 #include "ops/runtime/graph_gradient.hpp"
 
 #include <torch/types.h>
@@ -57,7 +56,8 @@ Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::in
       head_(views.weight(blocks::embedding_and_head::kHead, dropout)),
       rotary_(ops::make_rotary_table(
           positions, rotary_frequencies(config.rotary), config.rotary.magnitude,
-          config.rotary.interleaved ? ops::RotaryLayout::kInterleaved : ops::RotaryLayout::kHalves)) {
+          config.rotary.interleaved ? ops::RotaryLayout::kInterleaved : ops::RotaryLayout::kHalves,
+          views.device())) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
     layers_.push_back(layer_parameters(config, views, layer, dropout));
 }
@@ -113,7 +113,7 @@ ops::RotaryTable Decoder::rotary_rows(std::span<const SequencePart> parts) const
   std::vector<std::int64_t> positions;
   for (const SequencePart& part : parts)
     for (std::int64_t position = part.begin; position < part.end(); ++position) positions.push_back(position);
-  return ops::rotary_rows(rotary_, ops::tensor_of<std::int64_t>(positions));
+  return ops::rotary_rows(rotary_, ops::tensor_of<std::int64_t>(positions, device()));
 }
 
 at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record, RoutingSums& sums,
@@ -143,9 +143,10 @@ void Decoder::participate_without_tokens_backward(int index, ops::TokenExchange&
 
 RoutingSums Decoder::no_routing(int index) const {
   if (config_.layers[static_cast<std::size_t>(index)] == MlpKind::kDense) return {};
-  return {at::zeros({config_.experts}, ops::compute_options(at::kLong)),
-          at::zeros({config_.experts}, ops::compute_options(at::kDouble)),
-          at::zeros({}, ops::compute_options(at::kDouble))};
+  const at::TensorOptions options(device());
+  return {at::zeros({config_.experts}, options.dtype(at::kLong)),
+          at::zeros({config_.experts}, options.dtype(at::kDouble)),
+          at::zeros({}, options.dtype(at::kDouble))};
 }
 
 Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,

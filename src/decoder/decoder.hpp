@@ -103,6 +103,8 @@ class Decoder {
   [[nodiscard]] at::Tensor logits(const at::Tensor& x) const;
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
+  /// The device of its parameters, on which its inputs have to be.
+  [[nodiscard]] at::Device device() const { return rotary_.cos.device(); }
 
  private:
   [[nodiscard]] const LayerParameters& parameters(int index) const {

@@ -92,7 +92,7 @@ at::Tensor cached_delta_net_block(const ModelConfig& config, const DeltaNetParam
                                   DeltaNetCache& cache) {
   std::vector<at::Tensor> outs;
   std::int64_t row = 0;
-  for (const auto& [slots, length] : batches_of(parts)) {
+  for (const auto& [slots, length] : batches_of(parts, x.device())) {
     const std::int64_t sequences = slots.size(0);
     const at::Tensor tokens =
         x.narrow(0, row, sequences * length).view({sequences, length, config.hidden_size});

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "manifest/adapter.hpp"
 #include "model/blocks/block.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -17,13 +17,13 @@ at::ScalarType scalar_type(DType dtype) {
   return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
 }
 
-c10::Storage unbound_storage(std::int64_t bytes) {
-  return {c10::Storage::use_byte_size_t(), static_cast<std::size_t>(bytes),
-          at::DataPtr(nullptr, ops::compute_device()), nullptr, false};
+c10::Storage unbound_storage(std::int64_t bytes, at::Device device) {
+  return {c10::Storage::use_byte_size_t(), static_cast<std::size_t>(bytes), at::DataPtr(nullptr, device),
+          nullptr, false};
 }
 
 void point_at(c10::Storage& storage, void* address) {
-  storage.set_data_ptr_noswap(at::DataPtr(address, ops::compute_device()));
+  storage.set_data_ptr_noswap(at::DataPtr(address, storage.device()));
 }
 
 /// Shape of a tensor of which this rank holds `held` elements of the unit: fused experts have as many experts
@@ -36,7 +36,7 @@ std::vector<std::int64_t> shape_of(const TensorInfo& tensor, const FlatLayout& u
 
 at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Placement& placement,
                    const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
-  at::Tensor view = at::empty({0}, ops::compute_options(type));
+  at::Tensor view = at::empty({0}, at::TensorOptions(storage.device()).dtype(type));
   view.set_(storage, shape.front() == 0 ? 0 : placement.offset, shape, strides);
   return view;
 }
@@ -44,14 +44,16 @@ at::Tensor view_of(const c10::Storage& storage, at::ScalarType type, const Place
 }  // namespace
 
 ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
-                               DType dtype, const StoredLayout* stored, ExpertGradients experts)
+                               DType dtype, MemoryKind memory, const StoredLayout* stored,
+                               ExpertGradients experts)
     : manifest_(manifest),
       layouts_(plan.layouts()),
+      device_(ops::device_of(memory)),
       views_(manifest.tensors().size()),
-      buffer_values_(unbound_storage(layouts_.buffer_elements() * size_of(DType::kFloat32))) {
+      buffer_values_(unbound_storage(layouts_.buffer_elements() * size_of(DType::kFloat32), device_)) {
   if (stored != nullptr) {
-    room_.emplace(*stored, dtype);
-    dense_room_.emplace(*stored, dtype);
+    room_.emplace(*stored, dtype, memory);
+    dense_room_.emplace(*stored, dtype, memory);
   }
   for (const BufferPlace& buffer : layouts_.buffers) {
     const TensorInfo& tensor = manifest[buffer.tensor];
@@ -62,8 +64,8 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
   for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
     const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];
     const std::int64_t held = plan.gathered_range(unit, rank).count();
-    values_.push_back(unbound_storage(held * size_of(dtype)));
-    gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32)));
+    values_.push_back(unbound_storage(held * size_of(dtype), device_));
+    gradients_.push_back(unbound_storage(held * size_of(DType::kFloat32), device_));
     const bool in_turn = experts == ExpertGradients::kInTurn && layout.kind() == UnitKind::kExperts;
     if (in_turn && layout.is_trained())
       completions_[unit] = [this, unit](std::int64_t expert) { consumer_(unit, expert); };

@@ -31,12 +31,14 @@ namespace sluice {
 class ParameterViews {
  public:
   /// `manifest` and `plan` must outlive the views. All tensors have the element type `dtype`, gradients
-  /// float32. Fused expert tensors [E, ...] have as many experts as `rank` holds; `experts` says where their
-  /// gradients lie. `stored`: where stored units have their codes and scales; it must outlive the views,
-  /// which allocate room for the numbers of one expert and of one dense unit.
+  /// float32, all in `memory`. Fused expert tensors [E, ...] have as many experts as `rank` holds; `experts`
+  /// says where their gradients lie. `stored`: where stored units have their codes and scales; it must
+  /// outlive the views, which allocate room for the numbers of one expert and of one dense unit.
   ParameterViews(const ParameterManifest& manifest, const ShardPlan& plan, int rank, DType dtype,
-                 const StoredLayout* stored = nullptr, ExpertGradients experts = ExpertGradients::kTogether);
+                 MemoryKind memory, const StoredLayout* stored = nullptr,
+                 ExpertGradients experts = ExpertGradients::kTogether);
 
+  [[nodiscard]] at::Device device() const { return device_; }
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
@@ -81,6 +83,7 @@ class ParameterViews {
 
   const ParameterManifest& manifest_;
   const UnitLayouts& layouts_;
+  at::Device device_;
   std::vector<c10::Storage> values_;     ///< storages of the values, one per unit
   std::vector<c10::Storage> gradients_;  ///< storages of the gradients, one per unit
   /// whether gradients were written, one per tensor that is not tied to another

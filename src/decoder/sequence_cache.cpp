@@ -1,7 +1,6 @@
 #include "decoder/sequence_cache.hpp"
 
 #include "ops/buffers/host_values.hpp"
-#include "ops/runtime/compute_device.hpp"
 
 #include <ATen/ops/zeros.h>
 
@@ -12,22 +11,23 @@ namespace sluice {
 namespace {
 
 AttentionCache attention_cache(const ModelConfig& config, std::int64_t slots, std::int64_t positions,
-                               at::ScalarType type) {
+                               at::TensorOptions options) {
   const std::vector<std::int64_t> shape{slots, positions, config.key_value_heads, config.head_dim};
-  return {at::zeros(shape, ops::compute_options(type)), at::zeros(shape, ops::compute_options(type))};
+  return {at::zeros(shape, options), at::zeros(shape, options)};
 }
 
 LatentCache latent_cache(const LatentAttentionConfig& latent, std::int64_t slots, std::int64_t positions,
-                         at::ScalarType type) {
-  return {at::zeros({slots, positions, latent.rank + latent.rope_dim}, ops::compute_options(type))};
+                         at::TensorOptions options) {
+  return {at::zeros({slots, positions, latent.rank + latent.rope_dim}, options)};
 }
 
-DeltaNetCache delta_net_cache(const LinearAttentionConfig& linear, std::int64_t slots, at::ScalarType type) {
+DeltaNetCache delta_net_cache(const LinearAttentionConfig& linear, std::int64_t slots,
+                              at::TensorOptions options) {
   const std::int64_t mixed =
       2 * linear.key_heads * linear.key_head_dim + linear.value_heads * linear.value_head_dim;
-  return {at::zeros({slots, linear.conv_kernel_size - 1, mixed}, ops::compute_options(type)),
+  return {at::zeros({slots, linear.conv_kernel_size - 1, mixed}, options),
           at::zeros({slots, linear.value_heads, linear.key_head_dim, linear.value_head_dim},
-                    ops::compute_options(at::kFloat))};
+                    options.dtype(at::kFloat))};
 }
 
 std::int64_t bytes_of(const at::Tensor& tensor) {
@@ -40,20 +40,21 @@ std::int64_t bytes_of(const DeltaNetCache& cache) { return bytes_of(cache.window
 }  // namespace
 
 SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std::int64_t positions,
-                             DType dtype)
+                             DType dtype, at::Device device)
     : positions_(positions) {
-  const at::ScalarType type = dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
+  const at::TensorOptions options =
+      at::TensorOptions(device).dtype(dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16);
   for (const AttentionKind kind : config.attention) {
     switch (kind) {
       case AttentionKind::kFull:
       case AttentionKind::kSliding:
-        layers_.emplace_back(attention_cache(config, slots, positions, type));
+        layers_.emplace_back(attention_cache(config, slots, positions, options));
         break;
       case AttentionKind::kLatent:
-        layers_.emplace_back(latent_cache(config.latent_attention, slots, positions, type));
+        layers_.emplace_back(latent_cache(config.latent_attention, slots, positions, options));
         break;
       case AttentionKind::kLinear:
-        layers_.emplace_back(delta_net_cache(config.linear_attention, slots, type));
+        layers_.emplace_back(delta_net_cache(config.linear_attention, slots, options));
         break;
     }
   }
@@ -80,14 +81,14 @@ std::int64_t SequenceCache::bytes() const {
   return bytes;
 }
 
-std::vector<SequenceBatch> batches_of(std::span<const SequencePart> parts) {
+std::vector<SequenceBatch> batches_of(std::span<const SequencePart> parts, at::Device device) {
   std::vector<SequenceBatch> batches;
   for (std::size_t first = 0; first < parts.size();) {
     std::vector<std::int64_t> slots;
     std::size_t next = first;
     for (; next < parts.size() && parts[next].tokens == parts[first].tokens; ++next)
       slots.push_back(parts[next].slot);
-    batches.push_back({ops::tensor_of<std::int64_t>(slots), parts[first].tokens});
+    batches.push_back({ops::tensor_of<std::int64_t>(slots, device), parts[first].tokens});
     first = next;
   }
   return batches;

@@ -45,7 +45,9 @@ struct DeltaNetCache {
 /// Cache of all layers, allocated once, for `slots` sequences of at most `positions` tokens.
 class SequenceCache {
  public:
-  SequenceCache(const ModelConfig& config, std::int64_t slots, std::int64_t positions, DType dtype);
+  /// `dtype` of keys, values and windows; all tensors lie on `device`.
+  SequenceCache(const ModelConfig& config, std::int64_t slots, std::int64_t positions, DType dtype,
+                at::Device device);
 
   /// Clears a slot, in which a new sequence begins.
   void clear(std::int64_t slot);
@@ -77,6 +79,7 @@ struct SequenceBatch {
   at::Tensor slots;         ///< slots of the sequences, [n] int64
   std::int64_t tokens = 0;  ///< tokens of each sequence
 };
-[[nodiscard]] std::vector<SequenceBatch> batches_of(std::span<const SequencePart> parts);
+/// On `device`.
+[[nodiscard]] std::vector<SequenceBatch> batches_of(std::span<const SequencePart> parts, at::Device device);
 
 }  // namespace sluice

@@ -25,7 +25,8 @@ struct Occupancy {
 };
 [[nodiscard]] Occupancy occupancy();
 
-/// Whether an address is in the device's memory.
+/// Whether an address is in the device's memory; false in a process that has not used the device, which
+/// asking does not change.
 [[nodiscard]] bool owns(const void* address);
 
 /// Queues a copy between any two places; main memory must not change until synchronize().

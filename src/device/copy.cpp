@@ -1,15 +1,12 @@
 #include "device/copy.hpp"
 
 #include "device/backend.hpp"
-#include "device/memory.hpp"
 
 #include <cstring>
 
 namespace sluice {
 
-bool is_on_device(const void* address) {
-  return compute_memory() == MemoryKind::kDevice && address != nullptr && device::owns(address);
-}
+bool is_on_device(const void* address) { return address != nullptr && device::owns(address); }
 
 void copy_bytes(void* to, const void* from, std::int64_t bytes) {
   const CopiedRange range{to, from, bytes};
@@ -17,13 +14,15 @@ void copy_bytes(void* to, const void* from, std::int64_t bytes) {
 }
 
 void copy_ranges(std::span<const CopiedRange> ranges) {
-  const bool by_device = compute_memory() == MemoryKind::kDevice;
+  bool by_device = false;
   for (const CopiedRange& range : ranges) {
     if (range.bytes == 0) continue;
-    if (by_device)
+    if (is_on_device(range.to) || is_on_device(range.from)) {
       device::begin_copy(range.to, range.from, range.bytes);
-    else
+      by_device = true;
+    } else {
       std::memcpy(range.to, range.from, static_cast<std::size_t>(range.bytes));
+    }
   }
   if (by_device) device::synchronize();
 }

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-/// Whether an address is in a device's memory; false if there is no device to compute on.
+/// Whether an address is in a device's memory; false for null.
 [[nodiscard]] bool is_on_device(const void* address);
 
 /// Copies between any two places that do not overlap, after all work that was queued before; finished on

@@ -19,9 +19,13 @@ void check(cudaError_t status, std::string_view call) {
 
 /// Index of the GPU that was chosen; -1: none.
 std::atomic<int> chosen_gpu = -1;
+/// Whether this process has used a GPU. The runtime's calls on a GPU, even those that only ask, take memory
+/// of it.
+std::atomic<bool> has_entered = false;
 
 /// Makes the chosen GPU current: every thread begins with the first GPU.
 void enter() {
+  has_entered = true;
   thread_local int current = -1;
   const int chosen = chosen_gpu;
   if (current == chosen) return;
@@ -78,6 +82,7 @@ Occupancy occupancy() {
 }
 
 bool owns(const void* address) {
+  if (!has_entered) return false;
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, address), "cudaPointerGetAttributes");
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
@@ -126,6 +131,7 @@ void use_gpu(int index) {
   if (const cudaError_t status = cudaSetDevice(index); status != cudaSuccess)
     fail(ExitCode::kTooLittle, "GPU {} cannot be used: {}", index, cudaGetErrorString(status));
   device::chosen_gpu = index;
+  device::has_entered = true;
 }
 
 DeviceStream::DeviceStream() {

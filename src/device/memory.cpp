@@ -24,21 +24,11 @@ std::byte* map_private(std::int64_t bytes) {
   return static_cast<std::byte*>(data);
 }
 
-MemoryKind kind_to_compute_in = MemoryKind::kPrivate;
-
 }  // namespace
 
-MemoryKind compute_memory() { return kind_to_compute_in; }
+std::int64_t available_device_bytes() { return device::occupancy().free_bytes; }
 
-void compute_in(MemoryKind kind) { kind_to_compute_in = kind; }
-
-std::int64_t available_device_bytes() {
-  return kind_to_compute_in == MemoryKind::kDevice ? device::occupancy().free_bytes : 0;
-}
-
-std::int64_t used_device_bytes() {
-  return kind_to_compute_in == MemoryKind::kDevice ? device::occupancy().used_bytes : 0;
-}
+std::int64_t used_device_bytes() { return device::occupancy().used_bytes; }
 
 std::string_view name_of(MemoryKind kind) {
   switch (kind) {

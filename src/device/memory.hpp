@@ -17,14 +17,8 @@ enum class MemoryKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view name_of(MemoryKind kind);
 
-/// The kind of memory that this process computes in: weights, gradients, activations and the optimizer's
-/// state. kPrivate unless told otherwise.
-[[nodiscard]] MemoryKind compute_memory();
-/// Call it before anything of these is allocated.
-void compute_in(MemoryKind kind);
-
-/// Free and used bytes of the device that this process computes on, used by any process; 0 if it computes in
-/// main memory.
+/// Free and used bytes of the device that this process has chosen (device/devices.hpp), used by any process; 0
+/// without CUDA in the build.
 [[nodiscard]] std::int64_t available_device_bytes();
 [[nodiscard]] std::int64_t used_device_bytes();
 

@@ -40,8 +40,9 @@ class DeviceStream {
 /// orders nothing.
 class SideStream {
  public:
-  SideStream()
-      : stream_(compute_memory() == MemoryKind::kDevice ? std::make_unique<DeviceStream>() : nullptr) {}
+  /// `memory`: the kind of memory that is computed in.
+  explicit SideStream(MemoryKind memory)
+      : stream_(memory == MemoryKind::kDevice ? std::make_unique<DeviceStream>() : nullptr) {}
 
   /// Stream for a Communicator's call that reads results computed so far, and writes memory that may be
   /// overwritten by then. Work::make_stream_wait() makes the compute stream wait for the call's result.

@@ -14,18 +14,18 @@
 namespace sluice {
 namespace {
 
-at::Tensor ids_of(std::span<const NewTokens> parts) {
+at::Tensor ids_of(std::span<const NewTokens> parts, at::Device device) {
   std::vector<std::int64_t> ids;
   for (const NewTokens& part : parts) ids.insert(ids.end(), part.ids.begin(), part.ids.end());
-  return ops::tensor_of<std::int64_t>(ids);
+  return ops::tensor_of<std::int64_t>(ids, device);
 }
 
 /// Rows of each part's last token.
-at::Tensor last_rows(std::span<const SequencePart> parts) {
+at::Tensor last_rows(std::span<const SequencePart> parts, at::Device device) {
   std::vector<std::int64_t> rows;
   std::int64_t end = 0;
   for (const SequencePart& part : parts) rows.push_back((end += part.tokens) - 1);
-  return ops::tensor_of<std::int64_t>(rows);
+  return ops::tensor_of<std::int64_t>(rows, device);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ CachedForward::CachedForward(StageBinder& binder, const ModelConfig& model, std:
                              std::int64_t positions)
     : binder_(binder),
       decoder_(model, binder.views(), positions),
-      cache_(model, slots, positions, binder.weights().dtype()),
+      cache_(model, slots, positions, binder.weights().dtype(), decoder_.device()),
       sequences_(static_cast<std::size_t>(slots)) {}
 
 void CachedForward::clear(std::int64_t slot) {
@@ -54,7 +54,7 @@ void CachedForward::keep_beginning(std::int64_t slot, std::span<const std::int64
 at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted) {
   const at::NoGradGuard no_grad;
   const ops::NoViewTracking no_view_tracking;
-  const at::Tensor logits = logits_of(ids_of(news), add_to_sequences(news), wanted);
+  const at::Tensor logits = logits_of(ids_of(news, decoder_.device()), add_to_sequences(news), wanted);
   std::int64_t broken = at::isfinite(logits).all().item<bool>() ? 0 : 1;
   comm().all_reduce_sum(std::span(&broken, 1));
   if (broken > 0)
@@ -89,9 +89,12 @@ at::Tensor CachedForward::logits_of(const at::Tensor& ids, std::span<const Seque
                                      unwanted, {}, binder_.exchange());
       });
   const StageBinder::GatheredStage bound = walk.head();
-  if (hidden.empty()) return at::empty({0, decoder_.config().vocab_size}, ops::compute_options(at::kFloat));
+  if (hidden.empty())
+    return at::empty({0, decoder_.config().vocab_size},
+                     at::TensorOptions(decoder_.device()).dtype(at::kFloat));
   const at::Tensor& last = hidden.front();
-  return decoder_.logits(wanted == Wanted::kAll ? last : last.index_select(0, last_rows(parts)));
+  return decoder_.logits(wanted == Wanted::kAll ? last
+                                                : last.index_select(0, last_rows(parts, last.device())));
 }
 
 }  // namespace sluice

@@ -43,8 +43,8 @@ struct JobContext {
 struct Job {
   void (*run)(JobContext& context) = nullptr;
 
-  /// Starts the libraries with which the job computes, before the baseline of memory is taken.
-  void (*start)(int threads) = nullptr;
+  /// Starts the libraries with which the job computes in `memory`, before the baseline of memory is taken.
+  void (*start)(int threads, MemoryKind memory) = nullptr;
 
   /// Function with a line for --version about libraries that the system has chosen, not the build. Null: no
   /// line.

@@ -69,8 +69,8 @@ void require_memory_of_node(const JobContext& context) {
 /// Collective over the context's communicator. Plan of the load of the checkpoint into the shards, agreed on
 /// by all ranks.
 PlannedLoad plan_load_of(const JobContext& context, std::span<const int> left_in_files = {}) {
-  PlannedLoad planned =
-      plan_weights(context.comm, context.blueprint, context.plan, context.nodes, left_in_files);
+  PlannedLoad planned = plan_weights(context.comm, context.blueprint, context.plan, context.nodes,
+                                     context.device.memory(), left_in_files);
   if (!context.is_root()) return planned;
   for (const std::string& warning : planned.index.warnings) log::warning("{}", warning);
   for (const std::string& text : ignored_text(planned.match)) log::info("{}", text);
@@ -198,8 +198,8 @@ std::vector<int> units_left_in_files(const JobContext& context) {
 Weights allocate_weights(JobContext& context, std::span<const int> left_in_files = {}) {
   const JobConfig& config = context.config();
   const int rank = context.comm.rank();
-  Weights weights{ShardArena(context.plan, rank, config.model.dtype, "weights", ShardArena::Units::kAll,
-                             &context.blueprint.stored, left_in_files),
+  Weights weights{ShardArena(context.plan, rank, config.model.dtype, context.device.memory(), "weights",
+                             ShardArena::Units::kAll, &context.blueprint.stored, left_in_files),
                   std::nullopt};
   if (config.memory.offload != Offload::kDisk) return weights;
   const std::vector<RankMemory> ranks = context.memory_plan();

@@ -26,11 +26,11 @@ constexpr int kLoadTag = 1;
 /// lies on one. A rank that stages nothing has no slots.
 class StagingRing {
  public:
-  StagingRing(std::int64_t slot_bytes, int slots)
+  /// `memory`: the kind of memory of the slots.
+  StagingRing(MemoryKind memory, std::int64_t slot_bytes, int slots)
       : slot_bytes_(round_up(slot_bytes, LoadPlan::kBlockBytes)),
         slots_(static_cast<std::size_t>(slots)),
-        block_(slot_bytes == 0 ? MemoryBlock()
-                               : allocate(staging_kind(), slot_bytes_ * slots, "load staging")) {}
+        block_(slot_bytes == 0 ? MemoryBlock() : allocate(memory, slot_bytes_ * slots, "load staging")) {}
 
   [[nodiscard]] std::size_t slots() const { return slots_; }
   [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
@@ -40,10 +40,6 @@ class StagingRing {
   }
 
  private:
-  static MemoryKind staging_kind() {
-    return compute_memory() == MemoryKind::kDevice ? MemoryKind::kPinned : MemoryKind::kPrivate;
-  }
-
   std::int64_t slot_bytes_;
   std::size_t slots_;
   MemoryBlock block_;
@@ -57,8 +53,12 @@ struct LoadSetting {
   const std::filesystem::path& directory;
   const LoadOptions& options;
   [[nodiscard]] int rank() const { return comm.rank(); }
+  [[nodiscard]] bool is_on_device() const {
+    return arena != nullptr && arena->memory() == MemoryKind::kDevice;
+  }
   [[nodiscard]] StagingRing ring() const {
-    return {plan.slot_bytes(rank()), plan.slots(rank(), options.ring_slots)};
+    return {is_on_device() ? MemoryKind::kPinned : MemoryKind::kPrivate, plan.slot_bytes(rank()),
+            plan.slots(rank(), options.ring_slots)};
   }
 };
 
@@ -67,7 +67,7 @@ struct LoadSetting {
 class ArenaWriter {
  public:
   explicit ArenaWriter(const ShardArena* arena)
-      : arena_(arena), is_on_device_(arena != nullptr && is_on_device(arena->data())) {
+      : arena_(arena), is_on_device_(arena != nullptr && arena->memory() == MemoryKind::kDevice) {
     if (arena != nullptr && arena->stored() != nullptr) quantiser_.emplace(*arena);
   }
 

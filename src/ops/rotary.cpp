@@ -1,7 +1,6 @@
 #include "ops/rotary.hpp"
 
 #include "base/error.hpp"
-#include "ops/runtime/compute_device.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/processor.hpp"
 
@@ -37,11 +36,10 @@ struct Rotary : node::Function<Rotary> {
 }  // namespace
 
 RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies, double magnitude,
-                              RotaryLayout layout) {
+                              RotaryLayout layout, at::Device device) {
   const at::NoGradGuard no_grad;
   const at::Tensor angles = at::outer(at::arange(length, at::kLong).to(at::kFloat), frequencies);
-  return {(angles.cos() * magnitude).to(compute_device()), (angles.sin() * magnitude).to(compute_device()),
-          layout};
+  return {(angles.cos() * magnitude).to(device), (angles.sin() * magnitude).to(device), layout};
 }
 
 at::Tensor apply_rotary(const at::Tensor& x, const RotaryTable& table) {

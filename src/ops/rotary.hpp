@@ -21,10 +21,11 @@ struct RotaryTable {
   RotaryLayout layout = RotaryLayout::kHalves;
 };
 
-/// Rotary table of `length` positions. `frequencies`: radians per position of each pair, float32 [dim / 2];
-/// cosines and sines are multiplied by `magnitude`.
+/// Rotary table of `length` positions on `device`. `frequencies`: radians per position of each pair, float32
+/// [dim / 2]; cosines and sines are multiplied by `magnitude`.
 [[nodiscard]] RotaryTable make_rotary_table(std::int64_t length, const at::Tensor& frequencies,
-                                            double magnitude, RotaryLayout layout = RotaryLayout::kHalves);
+                                            double magnitude, RotaryLayout layout = RotaryLayout::kHalves,
+                                            at::Device device = at::kCPU);
 
 /// Rotates each pair of the first dim entries of x [b, L, heads, d] by its position's angle and leaves the
 /// other entries; results keep the places of the entries that they come from. The table has at least L rows,

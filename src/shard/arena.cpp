@@ -5,21 +5,23 @@
 
 namespace sluice {
 
-ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose, Units units,
-                       const StoredTensors* stored, std::span<const int> elsewhere)
+ShardArena::ShardArena(const ShardPlan& plan, int rank, DType dtype, MemoryKind memory,
+                       std::string_view purpose, Units units, const StoredTensors* stored,
+                       std::span<const int> elsewhere)
     : plan_(plan),
       rank_(rank),
       dtype_(dtype),
+      memory_(memory),
       units_(units),
       block_(allocate(
-          compute_memory(),
+          memory,
           (units == Units::kAll ? plan.arena_elements(rank) : plan.trained_elements(rank)) * size_of(dtype),
           purpose)) {
   const std::int64_t elements = units == Units::kAll ? plan.layouts().buffer_elements() : 0;
-  if (elements > 0) buffers_ = allocate(compute_memory(), elements * size_of(DType::kFloat32), "buffers");
+  if (elements > 0) buffers_ = allocate(memory, elements * size_of(DType::kFloat32), "buffers");
   if (stored == nullptr || stored->is_empty()) return;
   stored_ = std::make_unique<const StoredLayout>(plan, *stored, rank, elsewhere);
-  stored_block_ = allocate(compute_memory(), stored_->bytes(), purpose);
+  stored_block_ = allocate(memory, stored_->bytes(), purpose);
 }
 
 ShardArena::ShardArena(ShardArena&& other) noexcept = default;

@@ -31,11 +31,11 @@ class ShardArena {
  public:
   enum class Units : bool { kAll, kTrained };
 
-  /// Allocated in compute_memory(), where host code reads and writes by device/copy.hpp. `plan` must outlive
+  /// Allocated in `memory`; in a device's, host code reads and writes by device/copy.hpp. `plan` must outlive
   /// the arena. `purpose` names it in error messages ("weights"). `stored`: the tensors of the plan's
   /// stored units, not null if there are any; it need not outlive the arena. `elsewhere`, ascending: those of
   /// these units that take no memory here, and come from read_from().
-  ShardArena(const ShardPlan& plan, int rank, DType dtype, std::string_view purpose,
+  ShardArena(const ShardPlan& plan, int rank, DType dtype, MemoryKind memory, std::string_view purpose,
              Units units = Units::kAll, const StoredTensors* stored = nullptr,
              std::span<const int> elsewhere = {});
   ShardArena(ShardArena&& other) noexcept;
@@ -58,12 +58,13 @@ class ShardArena {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] MemoryKind memory() const { return memory_; }
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] std::byte* data() const { return block_.data(); }
   /// Bytes of the rank's shards, including stored ones.
   [[nodiscard]] std::int64_t bytes() const { return block_.bytes() + stored_block_.bytes(); }
   /// The model's persistent buffers as UnitLayouts::buffers places them, float32 whatever dtype() is: the
-  /// same numbers on every rank. In compute_memory(); none beside an arena of trained units alone.
+  /// same numbers on every rank, in memory(). None beside an arena of trained units alone.
   [[nodiscard]] float* buffers() const { return reinterpret_cast<float*>(buffers_.data()); }
   [[nodiscard]] std::int64_t buffer_elements() const { return buffers_.bytes() / size_of(DType::kFloat32); }
   [[nodiscard]] bool holds(int unit) const { return units_ == Units::kAll || plan_.is_trained(unit); }
@@ -88,6 +89,7 @@ class ShardArena {
   const ShardPlan& plan_;
   int rank_;
   DType dtype_;
+  MemoryKind memory_;
   Units units_;
   MemoryBlock block_, buffers_, stored_block_;
   std::unique_ptr<const StoredLayout> stored_;

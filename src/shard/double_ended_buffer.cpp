@@ -1,14 +1,13 @@
 #include "shard/double_ended_buffer.hpp"
 
 #include "base/error.hpp"
-#include "device/copy.hpp"
 
 #include <cstring>
 
 namespace sluice {
 
-DoubleEndedBuffer::DoubleEndedBuffer(std::int64_t bytes, std::string_view purpose)
-    : block_(allocate(compute_memory(), bytes, purpose)) {}
+DoubleEndedBuffer::DoubleEndedBuffer(MemoryKind memory, std::int64_t bytes, std::string_view purpose)
+    : block_(allocate(memory, bytes, purpose)) {}
 
 std::span<std::byte> DoubleEndedBuffer::take(std::int64_t bytes) {
   if (bytes == 0) return {};
@@ -23,7 +22,7 @@ void DoubleEndedBuffer::give_back(std::span<std::byte> part) {
   if (part.empty()) return;
 #ifndef NDEBUG
   constexpr int kNanByte = 0xff;  // all bits set is a NaN in float32 and in bfloat16
-  if (!is_on_device(part.data())) std::memset(part.data(), kNanByte, part.size());
+  if (block_.kind() != MemoryKind::kDevice) std::memset(part.data(), kNanByte, part.size());
 #endif
   (part.data() == block_.data() ? front_ : back_) = 0;
 }

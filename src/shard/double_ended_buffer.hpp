@@ -13,8 +13,8 @@ namespace sluice {
 /// One block of memory, allocated once, that is handed out from both ends.
 class DoubleEndedBuffer {
  public:
-  /// `bytes`: the most that two consecutive stages take together. `purpose` is named in errors.
-  DoubleEndedBuffer(std::int64_t bytes, std::string_view purpose);
+  /// `bytes`: the most that two consecutive stages take together, in `memory`. `purpose` is named in errors.
+  DoubleEndedBuffer(MemoryKind memory, std::int64_t bytes, std::string_view purpose);
 
   /// Hands out `bytes` bytes at the free end. Error(kInternal) if both ends are in use, or if too little is
   /// left.

@@ -13,7 +13,7 @@ OffloadedUnits::OffloadedUnits(const ShardArena& weights, const OffloadPlan& pla
     : plan_(plan),
       regions_(plan.units.size()),
       file_(directory, plan.file_bytes(), weights.rank(), limit_seconds) {
-  if (compute_memory() == MemoryKind::kDevice)
+  if (weights.memory() == MemoryKind::kDevice)
     fail(ExitCode::kBadConfig, "memory.offload: a device's memory has no pages that could lie on a disk");
   file_.set_budget(plan.buffer_bytes);
   for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {

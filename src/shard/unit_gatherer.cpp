@@ -27,8 +27,9 @@ UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, cons
 UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, const GatherBytes& bytes)
     : mesh_(mesh),
       weights_(weights),
-      dense_(bytes.dense, "gather buffer"),
-      experts_(bytes.experts, "gather buffer of experts") {}
+      dense_(weights.memory(), bytes.dense, "gather buffer"),
+      experts_(weights.memory(), bytes.experts, "gather buffer of experts"),
+      stream_(weights.memory()) {}
 
 std::int64_t UnitGatherer::held_bytes(int unit) const {
   if (weights_.plan().is_stored(unit)) return weights_.stored()->held_bytes(unit);

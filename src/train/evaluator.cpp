@@ -22,7 +22,7 @@ Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& 
 
 std::vector<double> Evaluator::losses(const Batch& share) {
   const at::NoGradGuard no_grad;
-  const std::vector<MicroBatch> micro_batches = split_batch(share, micro_batch_sequences_);
+  const std::vector<MicroBatch> micro_batches = split_batch(share, micro_batch_sequences_, decoder_.device());
   LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
   const std::vector<at::Tensor> hidden = walk.forward([&](int layer, std::size_t i, const at::Tensor& x) {
     SavedForRecompute record;

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "ops/buffers/token_rows.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 #include "plan/exchange_limits.hpp"
 #include "shard/shard_plan.hpp"
 
@@ -31,18 +31,24 @@ at::Tensor ExpertExchange::Buffer::rows(std::int64_t rows, std::int64_t width, a
   const std::int64_t bytes = rows * width * static_cast<std::int64_t>(c10::elementSize(dtype));
   if (!bytes_.defined() || bytes_.numel() < bytes) {
     bytes_.reset();  // the old buffer is freed before a larger one is allocated
-    bytes_ = at::empty({bytes}, ops::compute_options(at::kByte));
+    bytes_ = at::empty({bytes}, at::TensorOptions(device_).dtype(at::kByte));
   }
   return bytes_.narrow(0, 0, bytes).view(dtype).view({rows, width});
 }
 
 ExpertExchange::ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer,
-                               Gathering gathering)
+                               MemoryKind memory, Gathering gathering)
     : group_(group),
+      stream_(memory),
       experts_(experts),
       timer_(timer),
       gathers_(gathering == Gathering::kAlways ||
-               (gathering == Gathering::kBySize && group != nullptr && group->size() <= kGatheringRanks)) {
+               (gathering == Gathering::kBySize && group != nullptr && group->size() <= kGatheringRanks)),
+      x_(ops::device_of(memory)),
+      d_out_(x_),
+      chosen_(x_),
+      weights_(x_),
+      sums_(x_) {
   if (group != nullptr && !gathers_) rank_of_expert_ = ranks_of_experts(experts, group->size());
 }
 

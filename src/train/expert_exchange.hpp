@@ -22,9 +22,9 @@ class ExpertExchange final : public ops::TokenExchange {
   /// Whether a group all-gathers its tokens: if that is cheaper for its size, always, or never.
   enum class Gathering : std::uint8_t { kBySize, kAlways, kNever };
 
-  /// `experts`: number of a layer's experts, over all ranks of `group`. `group` (null: every rank has all
-  /// experts) and `timer` must outlive the exchange.
-  ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer,
+  /// `experts`: number of a layer's experts, over all ranks of `group`. `memory`: kind of memory of the
+  /// tokens. `group` (null: every rank has all experts) and `timer` must outlive the exchange.
+  ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer, MemoryKind memory,
                  Gathering gathering = Gathering::kBySize);
 
   /// Collective over the group. Announces the number of tokens in each micro-batch that this rank will take
@@ -50,10 +50,12 @@ class ExpertExchange final : public ops::TokenExchange {
   /// Memory that is kept from step to step, as every step needs about as much.
   class Buffer {
    public:
+    explicit Buffer(at::Device device) : device_(device) {}
     /// View [rows, width] of the buffer, which grows if needed; the content is undefined.
     [[nodiscard]] at::Tensor rows(std::int64_t rows, std::int64_t width, at::ScalarType dtype);
 
    private:
+    at::Device device_;
     at::Tensor bytes_;
   };
 

@@ -1,7 +1,6 @@
 #include "train/micro_batch.hpp"
 
 #include "ops/loss.hpp"
-#include "ops/runtime/compute_device.hpp"
 
 #include <torch/types.h>
 
@@ -11,31 +10,32 @@
 namespace sluice {
 namespace {
 
-/// Rows [first, first + count) of the batch's `values` [sequences, length + 1]; no copy is made where
-/// computation takes place in main memory.
+/// Rows [first, first + count) of the batch's `values` [sequences, length + 1] on `device`; no copy is made if
+/// that is the CPU.
 template <class T>
-at::Tensor rows_of(const Batch& batch, const std::vector<T>& values, std::int64_t first, std::int64_t count) {
+at::Tensor rows_of(const Batch& batch, const std::vector<T>& values, std::int64_t first, std::int64_t count,
+                   at::Device device) {
   using Element = std::conditional_t<std::is_enum_v<T>, std::uint8_t, T>;
   return torch::from_blob(const_cast<T*>(values.data()), {batch.sequences, batch.length + 1},
                           c10::CppTypeToScalarType<Element>::value)
       .narrow(0, first, count)
-      .to(ops::compute_device());
+      .to(device);
 }
 
 at::Scalar mark_of(TokenMark mark) { return static_cast<int>(mark); }
 
 }  // namespace
 
-std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences) {
+std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences, at::Device device) {
   std::vector<MicroBatch> micro_batches;
   for (std::int64_t first = 0; first < batch.sequences; first += sequences) {
     const std::int64_t count = std::min(sequences, batch.sequences - first);
-    const at::Tensor ids = rows_of(batch, batch.ids, first, count);
+    const at::Tensor ids = rows_of(batch, batch.ids, first, count, device);
     MicroBatch& added = micro_batches.emplace_back();
     added.inputs = ids.narrow(1, 0, batch.length).contiguous();
     added.targets = ids.narrow(1, 1, batch.length).contiguous();
     if (batch.marks.empty()) continue;
-    const at::Tensor marks = rows_of(batch, batch.marks, first, count);
+    const at::Tensor marks = rows_of(batch, batch.marks, first, count, device);
     if (batch.separates_documents) {
       const at::Tensor inputs = marks.narrow(1, 0, batch.length);
       const at::Tensor padding = inputs.eq(mark_of(TokenMark::kPadding));

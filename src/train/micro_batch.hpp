@@ -26,7 +26,8 @@ template <class MicroBatches>
   return inputs;
 }
 
-/// Cuts a batch into micro-batches of at most `sequences` sequences; an empty batch gives none.
-[[nodiscard]] std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences);
+/// Cuts a batch into micro-batches of at most `sequences` sequences, on `device`; an empty batch gives none.
+[[nodiscard]] std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences,
+                                                  at::Device device);
 
 }  // namespace sluice

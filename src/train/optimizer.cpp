@@ -32,7 +32,7 @@ Optimizer::Optimizer(const RankMesh& mesh, const ParameterManifest& manifest, Sh
       weights_(weights),
       settings_(settings),
       layout_(manifest, weights.plan(), weights.rank(), settings.mode(), weights.dtype()),
-      state_(allocate(compute_memory(), layout_.bytes(), "optimizer state")),
+      state_(allocate(weights.memory(), layout_.bytes(), "optimizer state")),
       paged_state_(weights, state_.data(), unit_bytes(layout_)),
       streams_(make_streams(manifest, static_cast<std::uint64_t>(settings.seed))) {}
 

@@ -16,9 +16,10 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
       plan_(weights.plan()),
       mesh_(comm, weights.plan().dims()),
       stages_(make_stage_plan(weights.plan().layouts(), TiedHead{model.tie_word_embeddings})),
-      views_(manifest, weights.plan(), weights.rank(), weights.dtype(), weights.stored(), experts),
+      views_(manifest, weights.plan(), weights.rank(), weights.dtype(), weights.memory(), weights.stored(),
+             experts),
       gatherer_(mesh_, weights, stages_),
-      exchange_(mesh_.group(), model.experts, timer_) {
+      exchange_(mesh_.group(), model.experts, timer_, weights.memory()) {
   views_.bind_buffers(weights.buffers());
 }
 

@@ -5,7 +5,6 @@
 // of micro-batches. What is kept from forward to backward is each layer's input; backward runs the layer
 // again with a graph.
 #include "base/trace/recorder.hpp"
-#include "ops/runtime/compute_device.hpp"
 #include "train/guard/step_findings.hpp"
 #include "train/layer_walk.hpp"
 #include "train/load_balancing.hpp"
@@ -69,8 +68,8 @@ Trainer::StepState Trainer::begin_step(std::int64_t number, const Batch& batch, 
   for (int layer = 0; layer < model.layer_count(); ++layer)
     step.router.sums.push_back(decoder_.no_routing(layer));
   if (model.moe_layer_count() > 0 && options_.train.aux_loss_coefficient != 0)
-    step.router.probability_grads =
-        at::zeros({model.moe_layer_count(), model.experts}, ops::compute_options(at::kFloat));
+    step.router.probability_grads = at::zeros({model.moe_layer_count(), model.experts},
+                                              at::TensorOptions(decoder_.device()).dtype(at::kFloat));
   return step;
 }
 

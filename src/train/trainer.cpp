@@ -36,7 +36,7 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       dropout_{options.adapter_dropout, options.adapter_seed},
       decoder_(model, binder_.views(), options.sequence_length, &dropout_),
       store_(weights.plan(), stages_, weights.rank(), options.optimizer.gradients,
-             expert_gradients_of(options, weights.plan())),
+             expert_gradients_of(options, weights.plan()), weights.memory()),
       optimizer_(binder_.mesh(), manifest, weights, options.optimizer),
       sink_(make_gradient_sink(options.optimizer.gradients, {comm, manifest, store_, optimizer_, timer_,
                                                              clips_globally(options.optimizer)})),
@@ -68,7 +68,8 @@ std::vector<TrainedMicroBatch> Trainer::split(const Batch& batch) const {
   std::vector<TrainedMicroBatch> out;
   std::int64_t token =
       equal_part_begin(options_.train.batch_sequences, comm_.size(), comm_.rank()) * options_.sequence_length;
-  for (MicroBatch& micro_batch : split_batch(batch, options_.train.micro_batch_sequences)) {
+  for (MicroBatch& micro_batch :
+       split_batch(batch, options_.train.micro_batch_sequences, decoder_.device())) {
     const std::int64_t tokens = micro_batch.inputs.numel();
     out.push_back(
         {std::move(micro_batch), token, std::vector<LayerActivations>(decoder_.config().layers.size())});
@@ -81,7 +82,7 @@ at::Tensor Trainer::first_logits(const Batch& batch) {
   Batch first = batch;
   first.sequences = comm_.rank() == 0 ? 1 : 0;
   SLUICE_ASSERT(first.sequences <= batch.sequences, "rank 0 has no sequence");
-  const std::vector<MicroBatch> micro_batches = split_batch(first, 1);
+  const std::vector<MicroBatch> micro_batches = split_batch(first, 1, decoder_.device());
   const double rate = std::exchange(dropout_.rate, 0);
   const at::NoGradGuard no_grad;
   LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));

@@ -50,7 +50,8 @@ struct Model {
 
   /// This rank's adapters.
   [[nodiscard]] ShardArena load(std::int64_t chunk_bytes = 8 * kMiB) const {
-    ShardArena arena(shards, test_world().rank(), DType::kFloat32, "adapter", ShardArena::Units::kTrained);
+    ShardArena arena(shards, test_world().rank(), DType::kFloat32, MemoryKind::kPrivate, "adapter",
+                     ShardArena::Units::kTrained);
     load_adapter(test_world(), adapter, manifest, arena, chunk_bytes);
     return arena;
   }
@@ -74,7 +75,7 @@ struct Base {
   const ParameterManifest& manifest;
   UnitLayouts layouts = make_unit_layouts(manifest);
   ShardPlan shards;
-  ShardArena weights{shards, test_world().rank(), DType::kBFloat16, "weights"};
+  ShardArena weights{shards, test_world().rank(), DType::kBFloat16, MemoryKind::kPrivate, "weights"};
 };
 
 std::vector<std::byte> bytes_of(const ShardArena& arena) {

@@ -43,7 +43,7 @@ TEST(MergedValues, are_the_weights_and_scale_times_b_times_a_in_whatever_pieces_
   const ParameterManifest manifest = manifest_with({projection, experts});
   const UnitLayouts layouts = make_unit_layouts(manifest);
   const ShardPlan plan(layouts, {1, 1});
-  ShardArena arena(plan, 0, DType::kFloat32, "values");
+  ShardArena arena(plan, 0, DType::kFloat32, MemoryKind::kPrivate, "values");
   auto* const floats = reinterpret_cast<float*>(arena.data());
   for (std::int64_t i = 0; i < plan.arena_elements(0); ++i)
     floats[i] = static_cast<float>(i * 2654435761 % 1001 - 500) / 64;

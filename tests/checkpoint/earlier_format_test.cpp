@@ -84,7 +84,7 @@ void expect_restored(const std::string& name, const OptimizerMode& mode, std::in
   if (!adapters.empty()) add_adapters(manifest, adapters);
   const UnitLayouts layouts = make_unit_layouts(manifest, block);
   const ShardPlan plan(layouts, {test_world().size(), 1});
-  const ShardArena weights(plan, test_world().rank(), DType::kBFloat16, "weights");
+  const ShardArena weights(plan, test_world().rank(), DType::kBFloat16, MemoryKind::kPrivate, "weights");
   const OptimizerLayout layout(manifest, plan, test_world().rank(), mode, DType::kBFloat16);
   const MemoryBlock state = allocate(MemoryKind::kPrivate, layout.bytes(), "state");
   const std::vector<StateSpan> spans = list_state(manifest, weights, {&layout, mode, state.data()});

@@ -21,7 +21,7 @@ class State {
         DType dtype, int expert_parallel)
       : manifest_(model.description.manifest),
         plan_(layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
-        weights_(plan_, comm.rank(), dtype, "weights"),
+        weights_(plan_, comm.rank(), dtype, MemoryKind::kPrivate, "weights"),
         layout_(manifest_, plan_, comm.rank(), mode, dtype),
         block_(allocate(MemoryKind::kPrivate, layout_.bytes(), "state")),
         spans_(list_state(manifest_, weights_, {&layout_, mode, block_.data()})) {}

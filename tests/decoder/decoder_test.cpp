@@ -48,8 +48,8 @@ class DecoderTest : public testing::Test {
   }
 
   test::SmallModel model_{nlohmann::json::object({{"mlp_only_layers", {0}}})};
-  ShardArena gradients_{model_.plan, 0, DType::kFloat32, "gradients"};
-  ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32};
+  ShardArena gradients_{model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate, "gradients"};
+  ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate};
   test::NoExchange all_experts_;
   Decoder decoder_{model_.description.config, views_, kLength};
   RoutingSums sums_ = decoder_.no_routing(kMoeLayer);

@@ -35,7 +35,7 @@ class ParameterViewsTest : public testing::Test {
   }
 
   SmallModel model_;
-  ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32};
+  ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate};
 };
 
 constexpr const char* kQueries = "model.layers.1.self_attn.q_proj.weight";
@@ -93,7 +93,7 @@ TEST_F(ParameterViewsTest, have_the_experts_that_the_rank_holds) {
   const ShardPlan plan(model_.layouts, {.world = 8, .expert_parallel = 4});
   std::int64_t experts = 0;
   for (int rank = 0; rank < 4; ++rank) {
-    ParameterViews views(model_.description.manifest, plan, rank, DType::kFloat32);
+    ParameterViews views(model_.description.manifest, plan, rank, DType::kFloat32, MemoryKind::kPrivate);
     const Range held = plan.gathered_range(at.unit, rank);
     std::vector<float> values(static_cast<std::size_t>(held.count()));
     std::iota(values.begin(), values.end(), static_cast<float>(held.begin));
@@ -114,7 +114,8 @@ TEST_F(ParameterViewsTest, refuse_names_that_are_unknown_or_without_storage) {
 
 TEST(ParameterViews, a_tied_head_is_the_embedding) {
   const SmallModel model(nlohmann::json::object({{"tie_word_embeddings", true}}));
-  const ParameterViews views(model.description.manifest, model.plan, 0, DType::kBFloat16);
+  const ParameterViews views(model.description.manifest, model.plan, 0, DType::kBFloat16,
+                             MemoryKind::kPrivate);
   const ops::Parameter& head = views["lm_head.weight"];
   EXPECT_TRUE(head.value.is_same(views["model.embed_tokens.weight"].value));
   EXPECT_EQ(head.value.scalar_type(), at::kBFloat16);

@@ -61,7 +61,7 @@ class StreamingExporterTest : public testing::Test {
   KeyMap keys_{manifest_};
   UnitLayouts layouts_ = make_unit_layouts(manifest_);
   ShardPlan shards_{layouts_, {test_world().size(), 1}};
-  ShardArena values_{shards_, test_world().rank(), DType::kFloat32, "weights"};
+  ShardArena values_{shards_, test_world().rank(), DType::kFloat32, MemoryKind::kPrivate, "weights"};
 };
 
 struct Case {
@@ -106,7 +106,7 @@ TEST_F(StreamingExporterTest, transposes_experts_on_their_way_out) {
 
 TEST_F(StreamingExporterTest, rounds_to_the_type_of_the_files) {
   static_cast<void>(run(plan(ExpertLayout::kPerExpert, DType::kBFloat16, kGiB)));
-  ShardArena rounded(shards_, test_world().rank(), DType::kBFloat16, "weights");
+  ShardArena rounded(shards_, test_world().rank(), DType::kBFloat16, MemoryKind::kPrivate, "weights");
   convert_elements(values_.data(), DType::kFloat32, rounded.data(), DType::kBFloat16,
                    shards_.arena_elements(test_world().rank()));
   EXPECT_EQ(read_back(DType::kBFloat16), bytes_of(rounded));

@@ -105,7 +105,7 @@ TEST_P(CachedForwardOfModel, the_plan_counts_what_its_cache_takes) {
   const ModelConfig model = describe_model(fixture(GetParam()), DType::kBFloat16).config;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const AnswerMemory planned = plan_answers(model, {.sequences = 7, .positions = 33}, 3, dtype);
-    EXPECT_EQ(SequenceCache(model, answer_slots(7, 3), 33, dtype).bytes(), planned.cache);
+    EXPECT_EQ(SequenceCache(model, answer_slots(7, 3), 33, dtype, at::kCPU).bytes(), planned.cache);
   }
 }
 

@@ -17,7 +17,7 @@ struct LoadedModel {
         keys(description.manifest),
         layouts(make_unit_layouts(description.manifest)),
         plan(layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
-        weights(plan, comm.rank(), DType::kFloat32, "weights") {
+        weights(plan, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights") {
     const LoadRequest request{.directory = directory,
                               .keys = keys,
                               .shards = plan,

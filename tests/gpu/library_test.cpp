@@ -2,7 +2,7 @@
 #include "ops/device/cuda_library.hpp"
 #include "ops/device/formulas.hpp"
 #include "ops/device/own_kernels.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,9 @@
 namespace sluice::ops::device {
 namespace {
 
-at::Tensor numbers(at::IntArrayRef sizes) { return at::randn(sizes, compute_options(at::kBFloat16)); }
+at::Tensor numbers(at::IntArrayRef sizes) {
+  return at::randn(sizes, options_in(MemoryKind::kDevice, at::kBFloat16));
+}
 
 /// The largest difference, in the largest number of what is expected.
 void expect_near(const at::Tensor& found, const at::Tensor& expected, const char* what) {
@@ -22,7 +24,7 @@ void expect_near(const at::Tensor& found, const at::Tensor& expected, const char
 }
 
 at::Tensor begins_of_documents(std::int64_t sequences, std::int64_t length) {
-  const at::Tensor begins = at::zeros({sequences, length}, compute_options(at::kByte));
+  const at::Tensor begins = at::zeros({sequences, length}, options_in(MemoryKind::kDevice, at::kByte));
   for (std::int64_t place = 3; place < length; place += 130) begins.select(1, place).fill_(1);
   return begins;
 }
@@ -74,7 +76,7 @@ TEST(GpuLibrary, attention_and_its_gradients_are_those_of_the_formula_and_the_sa
 TEST(GpuLibrary, products_of_bfloat16_into_float32) {
   at::manual_seed(2);
   const at::Tensor a = numbers({300, 200}), b = numbers({500, 200}),
-                   found = at::zeros({300, 500}, compute_options(at::kFloat)),
+                   found = at::zeros({300, 500}, options_in(MemoryKind::kDevice, at::kFloat)),
                    expected = at::zeros_like(found);
   for (const Into into : {Into::kReplace, Into::kAdd}) {
     ASSERT_TRUE(cuda_library::matmul(found, a, b.t(), into));
@@ -86,7 +88,7 @@ TEST(GpuLibrary, products_of_bfloat16_into_float32) {
 TEST(GpuLibrary, grouped_products) {
   at::manual_seed(3);
   const at::Tensor weight = numbers({16, 96, 64});
-  at::Tensor chosen = at::randint(0, 16, {900, 4}, compute_options(at::kInt));
+  at::Tensor chosen = at::randint(0, 16, {900, 4}, options_in(MemoryKind::kDevice, at::kInt));
   chosen.masked_fill_(chosen.eq(5), 6);  // an expert without tokens
   const std::array<Range, 1> all{Range{0, 900}};
   const ExpertRows rows(chosen, 0, 16, all);

@@ -41,7 +41,7 @@ TEST_F(CheckpointLoad, is_planned_alone_as_all_ranks_plan_it) {
 
 TEST_F(CheckpointLoad, fills_the_arena_tells_of_it_and_verifies) {
   const PlannedLoad planned = plan_load(test_world(), request());
-  ShardArena weights(shards_, test_world().rank(), DType::kBFloat16, "weights");
+  ShardArena weights(shards_, test_world().rank(), DType::kBFloat16, MemoryKind::kPrivate, "weights");
   int told = 0;
   const CheckpointLoadReport report =
       load_checkpoint(test_world(), planned, model(), &weights,
@@ -54,7 +54,7 @@ TEST_F(CheckpointLoad, fills_the_arena_tells_of_it_and_verifies) {
 
 TEST_F(CheckpointLoad, verifies_nothing_unless_asked) {
   const PlannedLoad planned = plan_load(test_world(), request());
-  ShardArena weights(shards_, test_world().rank(), DType::kBFloat16, "weights");
+  ShardArena weights(shards_, test_world().rank(), DType::kBFloat16, MemoryKind::kPrivate, "weights");
   EXPECT_FALSE(load_checkpoint(test_world(), planned, model(), &weights, {}).verify.has_value());
 }
 

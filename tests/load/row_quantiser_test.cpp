@@ -35,7 +35,7 @@ class Base {
     return numbers_[static_cast<std::size_t>(tensor)];
   }
   [[nodiscard]] ShardArena arena(int rank) const {
-    return {plan_, rank, DType::kFloat32, "weights", ShardArena::Units::kAll, &stored_};
+    return {plan_, rank, DType::kFloat32, MemoryKind::kPrivate, "weights", ShardArena::Units::kAll, &stored_};
   }
 
   /// Every element that a rank owns is the nearest code's number, of its row of the whole tensor.

@@ -30,7 +30,7 @@ class Loaded {
       : manifest_(std::move(manifest)),
         index_(share_checkpoint_index(test_world(), directory)),
         plan_(index_, match_checkpoint(index_, keys_, plan.arena), shards_, plan),
-        weights_(shards_, test_world().rank(), plan.arena, "weights") {
+        weights_(shards_, test_world().rank(), plan.arena, MemoryKind::kPrivate, "weights") {
     std::ranges::fill(std::span(weights_.data(), static_cast<std::size_t>(weights_.bytes())), before);
     options.baseline = sample_memory();
     report_ = load_shards(test_world(), plan_, directory, plan.discard ? nullptr : &weights_, options);
@@ -51,7 +51,7 @@ class Loaded {
     return test::arena_of(units, shards_, weights_.rank(), weights_.dtype());
   }
   [[nodiscard]] std::vector<std::byte> initialized(float standard_deviation, std::uint64_t seed) const {
-    ShardArena arena(shards_, weights_.rank(), weights_.dtype(), "weights");
+    ShardArena arena(shards_, weights_.rank(), weights_.dtype(), MemoryKind::kPrivate, "weights");
     initialize_shards(arena, manifest_, standard_deviation, seed);
     return {arena.data(), arena.data() + arena.bytes()};
   }

@@ -14,7 +14,7 @@ struct SmallModel {
       : description(describe_model_text(config_with(changes), "config.json", dtype)),
         layouts(make_unit_layouts(description.manifest)),
         plan(layouts, {.world = 1}),
-        weights(plan, 0, dtype, "weights") {
+        weights(plan, 0, dtype, MemoryKind::kPrivate, "weights") {
     initialize_shards(weights, description.manifest, 0.2F, 7);
   }
   SmallModel(const SmallModel&) = delete;

@@ -2,7 +2,7 @@
 #include "device/copy.hpp"
 #include "device/memory.hpp"
 #include "ops/device/own_kernels.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 #include "other_device/on_device.hpp"
 #include "other_device/stream.hpp"
 

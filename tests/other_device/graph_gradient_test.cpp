@@ -1,7 +1,7 @@
 #include "ops/runtime/graph_gradient.hpp"
 
 #include "base/error.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ at::Tensor gradient_with(at::Device device, const std::function<void()>& visit) 
 }
 
 TEST(OtherDeviceGraph, what_a_node_asks_for_is_done_by_the_thread_that_wants_the_gradient) {
-  for (const at::Device device : {at::Device(at::kCPU), compute_device()}) {
+  for (const at::Device device : {at::Device(at::kCPU), device_of(MemoryKind::kDevice)}) {
     std::thread::id node, asked;
     const at::Tensor grad = gradient_with(device, [&] {
       node = std::this_thread::get_id();
@@ -42,14 +42,14 @@ TEST(OtherDeviceGraph, errors_of_nodes_and_of_what_they_ask_for_arrive_as_they_a
   for (const std::function<void()>& visit :
        {std::function<void()>([&] { run_where_asked(fails); }), std::function<void()>(fails)}) {
     try {
-      static_cast<void>(gradient_with(compute_device(), visit));
+      static_cast<void>(gradient_with(device_of(MemoryKind::kDevice), visit));
       FAIL() << "no error";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kNumerics);
       EXPECT_EQ(std::string(error.what()), "as it is");
     }
   }
-  EXPECT_TRUE(gradient_with(compute_device(), [] {}).equal(at::full({2}, 3.0F)))
+  EXPECT_TRUE(gradient_with(device_of(MemoryKind::kDevice), [] {}).equal(at::full({2}, 3.0F)))
       << "the next one is not harmed";
 }
 

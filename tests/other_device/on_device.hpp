@@ -1,7 +1,7 @@
 // What tests of the other device share.
 #pragma once
 
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -9,7 +9,7 @@ namespace sluice::test {
 
 /// A copy there; undefined tensors stay so.
 [[nodiscard]] inline at::Tensor on_device(const at::Tensor& x) {
-  return x.defined() ? x.to(ops::compute_device()) : x;
+  return x.defined() ? x.to(ops::device_of(MemoryKind::kDevice)) : x;
 }
 
 }  // namespace sluice::test

@@ -15,7 +15,7 @@
 #include "ops/cpu/token_rows.hpp"
 #include "ops/device/processor.hpp"
 #include "ops/loss.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 #include "other_device/on_device.hpp"
 
 #include <ATen/ATen.h>

@@ -2,7 +2,7 @@
 #include "ops/cpu/gradients.hpp"
 #include "ops/cpu/optimizer/optimizer.hpp"
 #include "ops/device/processor.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 #include "other_device/on_device.hpp"
 
 #include <ATen/ATen.h>

@@ -35,8 +35,9 @@ TEST(MemoryPlan, states_what_the_arenas_take) {
     const std::vector<RankMemory> memory = plan(model, 3, training(dtype));
     for (int rank = 0; rank < 3; ++rank) {
       const RankMemory& planned = memory[static_cast<std::size_t>(rank)];
-      EXPECT_EQ(planned.weights, ShardArena(shards, rank, dtype, "weights").bytes());
-      const std::int64_t state = ShardArena(shards, rank, DType::kFloat32, "state").bytes();
+      EXPECT_EQ(planned.weights, ShardArena(shards, rank, dtype, MemoryKind::kPrivate, "weights").bytes());
+      const std::int64_t state =
+          ShardArena(shards, rank, DType::kFloat32, MemoryKind::kPrivate, "state").bytes();
       EXPECT_EQ(planned.gradients, state);
       EXPECT_EQ(planned.optimizer,
                 OptimizerLayout(model.description.manifest, shards, rank, {}, dtype).bytes());

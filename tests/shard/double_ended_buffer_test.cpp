@@ -8,7 +8,7 @@ namespace sluice {
 namespace {
 
 TEST(DoubleEndedBuffer, neighbours_lie_at_different_ends) {
-  DoubleEndedBuffer room(96, "a test");
+  DoubleEndedBuffer room(MemoryKind::kPrivate, 96, "a test");
   const std::span<std::byte> first = room.take(64);
   const std::span<std::byte> second = room.take(32);
   EXPECT_EQ(first.data() + 64, second.data());
@@ -21,7 +21,7 @@ TEST(DoubleEndedBuffer, neighbours_lie_at_different_ends) {
 }
 
 TEST(DoubleEndedBuffer, refuses_a_third_and_what_would_reach_into_another) {
-  DoubleEndedBuffer room(96, "a test");
+  DoubleEndedBuffer room(MemoryKind::kPrivate, 96, "a test");
   const std::span<std::byte> first = room.take(64);
   EXPECT_THROW(static_cast<void>(room.take(33)), Error);
   const std::span<std::byte> second = room.take(16);
@@ -32,7 +32,7 @@ TEST(DoubleEndedBuffer, refuses_a_third_and_what_would_reach_into_another) {
 }
 
 TEST(DoubleEndedBuffer, of_nothing_gives_nothing) {
-  DoubleEndedBuffer room(0, "a test");
+  DoubleEndedBuffer room(MemoryKind::kPrivate, 0, "a test");
   EXPECT_TRUE(room.take(0).empty());
   room.give_back({});
   EXPECT_THROW(static_cast<void>(room.take(1)), Error);

@@ -49,7 +49,8 @@ TEST(FrozenUnits, come_behind_all_trained_ones_in_an_arena_and_gradients_leave_t
   for (int rank = 0; rank < 2; ++rank) {
     for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit)
       EXPECT_EQ(plan.arena_offset(unit, rank) < plan.trained_elements(rank), plan.is_trained(unit));
-    const ShardArena gradients(plan, rank, DType::kFloat32, "gradients", ShardArena::Units::kTrained);
+    const ShardArena gradients(plan, rank, DType::kFloat32, MemoryKind::kPrivate, "gradients",
+                               ShardArena::Units::kTrained);
     EXPECT_EQ(gradients.bytes(), plan.trained_elements(rank) * 4);
   }
 }
@@ -107,7 +108,7 @@ std::vector<float> drawn(int world, const char* name) {
   const int tensor = *manifest.find(name);
   std::vector<float> whole(static_cast<std::size_t>(manifest[tensor].element_count()), 9);
   for (int rank = 0; rank < world; ++rank) {
-    ShardArena arena(plan, rank, DType::kFloat32, "weights");
+    ShardArena arena(plan, rank, DType::kFloat32, MemoryKind::kPrivate, "weights");
     fill_adapters(arena, manifest,
                   [](const TensorInfo& info, std::int64_t begin, std::int64_t count, float* out) {
                     initial_values(info, 0, 5, begin, count, out);

@@ -43,12 +43,12 @@ TEST(InitialValues, shards_of_any_rank_count_hold_the_same_model) {
   const ParameterManifest manifest = test::manifest_of({.hidden = 36, .experts = 5, .expert_width = 20});
   const UnitLayouts layouts = make_unit_layouts(manifest);
   const ShardPlan one(layouts, {1, 1});
-  ShardArena whole(one, 0, DType::kFloat32, "weights");
+  ShardArena whole(one, 0, DType::kFloat32, MemoryKind::kPrivate, "weights");
   initialize_shards(whole, manifest, 0.02f, 42);
   for (const int ranks : {2, 3, 7}) {
     const ShardPlan plan(layouts, {ranks, 1});
     for (int rank = 0; rank < ranks; ++rank) {
-      ShardArena shard(plan, rank, DType::kFloat32, "weights");
+      ShardArena shard(plan, rank, DType::kFloat32, MemoryKind::kPrivate, "weights");
       initialize_shards(shard, manifest, 0.02f, 42);
       for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
         const Range owned = plan.owned(unit, rank);

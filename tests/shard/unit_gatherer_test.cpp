@@ -39,7 +39,7 @@ void expect_gathers(Communicator& comm, int expert_parallel) {
   const UnitLayouts layouts = make_unit_layouts(testing_models::moe({.tied = true}));
   const StagePlan stages = make_stage_plan(layouts, TiedHead::kYes);
   const ShardPlan plan(layouts, {.world = comm.size(), .expert_parallel = expert_parallel});
-  ShardArena arena(plan, comm.rank(), DType::kFloat32, "weights");
+  ShardArena arena(plan, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights");
   fill(arena);
   const RankMesh mesh(comm, plan.dims());
   UnitGatherer gatherer(mesh, arena, stages);
@@ -76,7 +76,7 @@ void expect_rows(Communicator& comm, std::int64_t hidden, std::int64_t state_blo
       make_unit_layouts(testing_models::moe({.hidden = hidden, .vocabulary = 40}), state_block);
   const StagePlan stages = make_stage_plan(layouts, TiedHead::kNo);
   const ShardPlan plan(layouts, {.world = comm.size()});
-  ShardArena arena(plan, comm.rank(), DType::kFloat32, "weights");
+  ShardArena arena(plan, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights");
   fill(arena);
   const RankMesh mesh(comm, plan.dims());
   UnitGatherer gatherer(mesh, arena, stages);
@@ -129,7 +129,7 @@ TEST(UnitGatherer, refuses_another_stage_than_the_one_begun) {
   const UnitLayouts layouts = make_unit_layouts(testing_models::moe());
   const StagePlan stages = make_stage_plan(layouts, TiedHead::kNo);
   const ShardPlan plan(layouts, {.world = test::test_world().size()});
-  const ShardArena arena(plan, test::test_world().rank(), DType::kFloat32, "weights");
+  const ShardArena arena(plan, test::test_world().rank(), DType::kFloat32, MemoryKind::kPrivate, "weights");
   const RankMesh mesh(test::test_world(), plan.dims());
   UnitGatherer gatherer(mesh, arena, stages);
   gatherer.begin(stages.embed);

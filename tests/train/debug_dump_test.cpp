@@ -37,7 +37,7 @@ TEST(DebugDump, writes_shards_as_whole_tensors_and_no_tie_twice) {
       nlohmann::json::object({{"tie_word_embeddings", true}, {"mlp_only_layers", {0}}}));
   const ParameterManifest& manifest = model.description.manifest;
   const ShardPlan plan(model.layouts, {.world = comm.size()});
-  ShardArena arena(plan, comm.rank(), DType::kFloat32, "gradients");
+  ShardArena arena(plan, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "gradients");
   fill(arena);
   const test::TemporaryDirectory directory;
   DebugDump dump(comm, manifest, directory / "dump.h5");

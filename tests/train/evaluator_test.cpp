@@ -33,7 +33,7 @@ struct Evaluation {
   Evaluation(Communicator& ranks, const test::SmallModel& model, int expert_parallel = 1)
       : comm(ranks),
         plan(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
-        weights(plan, comm.rank(), DType::kFloat32, "weights"),
+        weights(plan, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights"),
         binder(comm, model.description.config, model.description.manifest, weights),
         evaluator(comm, model.description.config, binder, kLength, 2) {
     initialize_shards(weights, model.description.manifest, 0.2F, 7);

@@ -36,7 +36,7 @@ at::Tensor work(const ops::ExpertTokens& here, std::int64_t first, std::int64_t 
 void expect_round_trips(Gathering gathering, at::ScalarType dtype) {
   Communicator& comm = test::test_world();
   PhaseTimer timer;
-  ExpertExchange exchange(&comm, kExperts, timer, gathering);
+  ExpertExchange exchange(&comm, kExperts, timer, MemoryKind::kPrivate, gathering);
   const std::int64_t end = equal_part_begin(kExperts, comm.size(), comm.rank() + 1);
   EXPECT_EQ(exchange.first_expert(), equal_part_begin(kExperts, comm.size(), comm.rank()));
   std::vector<std::int64_t> counts{count_of(comm.rank(), 0)};
@@ -67,7 +67,7 @@ TEST(ExpertExchange, what_experts_make_of_a_token_comes_back_to_it) {
 TEST(ExpertExchange, routing_sends_a_token_to_no_rank_without_one_of_its_experts) {
   Communicator& comm = test::test_world();
   PhaseTimer timer;
-  ExpertExchange exchange(&comm, comm.size(), timer, Gathering::kNever);
+  ExpertExchange exchange(&comm, comm.size(), timer, MemoryKind::kPrivate, Gathering::kNever);
   ASSERT_EQ(exchange.begin({4}), 1U);
   const at::Tensor all_to_last = at::full({4, 1}, comm.size() - 1, at::kInt);
   exchange.begin_dispatch({at::ones({4, kWidth}), {}, all_to_last, at::ones({4, 1})});
@@ -80,7 +80,7 @@ TEST(ExpertExchange, routing_sends_a_token_to_no_rank_without_one_of_its_experts
 
 TEST(ExpertExchange, without_a_group_tokens_stay) {
   PhaseTimer timer;
-  ExpertExchange exchange(nullptr, kExperts, timer);
+  ExpertExchange exchange(nullptr, kExperts, timer, MemoryKind::kPrivate);
   EXPECT_EQ(exchange.begin({3, 2}), 2U);
   const ops::ExpertTokens own = tokens_of(0, 3, at::kBFloat16);
   exchange.begin_dispatch(own);

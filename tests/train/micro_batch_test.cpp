@@ -16,18 +16,18 @@ at::Tensor row(std::initializer_list<std::int64_t> values) {
 }
 
 TEST(MicroBatch, inputs_are_all_but_the_last_token_and_targets_all_but_the_first) {
-  const std::vector<MicroBatch> pieces = split_batch({3, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9}}, 2);
+  const std::vector<MicroBatch> pieces = split_batch({3, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9}}, 2, at::kCPU);
   ASSERT_EQ(pieces.size(), 2U);
   EXPECT_EQ(pieces[0].inputs.size(0), 2);
   EXPECT_TRUE(pieces[1].inputs.equal(row({7, 8})));
   EXPECT_TRUE(pieces[1].targets.equal(row({8, 9})));
   EXPECT_FALSE(pieces[1].documents.packed());
-  EXPECT_TRUE(split_batch({0, 2}, 2).empty());
+  EXPECT_TRUE(split_batch({0, 2}, 2, at::kCPU).empty());
 }
 
 TEST(MicroBatch, a_token_has_no_target_in_the_next_document) {
   const std::vector<MicroBatch> pieces =
-      split_batch({1, 4, {1, 2, 3, 4, 5}, {kNew, kIn, kNew, kIn, TokenMark::kPadding}}, 1);
+      split_batch({1, 4, {1, 2, 3, 4, 5}, {kNew, kIn, kNew, kIn, TokenMark::kPadding}}, 1, at::kCPU);
   EXPECT_TRUE(pieces[0].targets.equal(row({2, ops::kNoTarget, 4, ops::kNoTarget})));
   EXPECT_TRUE(pieces[0].documents.first.equal(row({0, 0, 2, 2})));
 }
@@ -39,21 +39,21 @@ TEST(MicroBatch, padding_is_alone_and_does_not_count) {
               {kNew, kIn, TokenMark::kPadding, TokenMark::kPadding, kNew, kIn, kIn, TokenMark::kPadding}};
   batch.global_padding = count_padding(batch);
   EXPECT_EQ(batch.global_padding, 1) << "of the inputs";
-  const std::vector<MicroBatch> pieces = split_batch(batch, 1);
+  const std::vector<MicroBatch> pieces = split_batch(batch, 1, at::kCPU);
   EXPECT_TRUE(pieces[0].documents.first.equal(row({0, 0, 2})));
   EXPECT_TRUE(pieces[0].counted.equal(row({1, 1, 0}).flatten().to(at::kBool)));
   EXPECT_TRUE(pieces[1].counted.all().item<bool>());
   batch.global_padding = 0;
-  EXPECT_FALSE(split_batch(batch, 1)[0].counted.defined()) << "all do";
+  EXPECT_FALSE(split_batch(batch, 1, at::kCPU)[0].counted.defined()) << "all do";
 }
 
 TEST(MicroBatch, a_masked_token_is_no_target_and_stays_in_its_document) {
   Batch batch{1, 4, {1, 2, 3, 4, 5}, {kNew, TokenMark::kMasked, kIn, TokenMark::kMasked, kIn}};
-  const std::vector<MicroBatch> pieces = split_batch(batch, 1);
+  const std::vector<MicroBatch> pieces = split_batch(batch, 1, at::kCPU);
   EXPECT_TRUE(pieces[0].targets.equal(row({ops::kNoTarget, 3, ops::kNoTarget, 5})));
   EXPECT_TRUE(pieces[0].documents.first.equal(row({0, 0, 0, 0})));
   batch.separates_documents = false;
-  EXPECT_FALSE(split_batch(batch, 1)[0].documents.packed());
+  EXPECT_FALSE(split_batch(batch, 1, at::kCPU)[0].documents.packed());
 }
 
 }  // namespace

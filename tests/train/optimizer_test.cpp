@@ -42,8 +42,8 @@ class Updates {
       : manifest_(model.description.manifest),
         plan_(layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
         mesh_(comm, plan_.dims()),
-        weights_(plan_, comm.rank(), dtype, "weights"),
-        gradients_(plan_, comm.rank(), DType::kFloat32, "gradients"),
+        weights_(plan_, comm.rank(), dtype, MemoryKind::kPrivate, "weights"),
+        gradients_(plan_, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "gradients"),
         optimizer_(mesh_, manifest_, drawn(weights_, 7), settings_of(mode)) {}
 
   /// `in_turn`: one expert after the other, of units that this rank owns alone.

@@ -17,7 +17,7 @@ TEST(StageBinder, messages_go_on_while_a_rank_computes_with_a_stage) {
   Communicator& comm = test::test_world();
   const test::SmallModel model;
   const ShardPlan plan(model.layouts, {.world = comm.size()});
-  const ShardArena weights(plan, comm.rank(), DType::kFloat32, "weights");
+  const ShardArena weights(plan, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights");
   StageBinder binder(comm, model.description.config, model.description.manifest, weights);
   const StageBinder::GatheredStage bound(binder, binder.stages().layers.front(), nullptr);
 

@@ -60,7 +60,7 @@ class Training {
         job_(job),
         plan_(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel},
               offload_directory.empty() ? ShardAlignment::kLines : ShardAlignment::kPages),
-        weights_(plan_, comm.rank(), DType::kFloat32, "weights"),
+        weights_(plan_, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights"),
         trainer_(comm, model.description.config, model.description.manifest,
                  drawn(model, has_disk ? offload_directory : std::filesystem::path()), job_) {}
 
@@ -335,7 +335,8 @@ void expect_documents_alone(const nlohmann::json& changes, Recompute recompute) 
   const StepMetrics found = together.gradients_of(packed);
 
   double loss = 0;
-  ShardArena gradients(together.gradients().plan(), test::test_world().rank(), DType::kFloat32, "sum");
+  ShardArena gradients(together.gradients().plan(), test::test_world().rank(), DType::kFloat32,
+                       MemoryKind::kPrivate, "sum");
   std::memset(gradients.data(), 0, static_cast<std::size_t>(gradients.bytes()));
   std::int64_t first = 0;
   for (const std::int64_t tokens : lengths) {
@@ -410,7 +411,8 @@ TEST(Trainer, masked_targets_count_neither_in_the_loss_nor_in_its_mean) {
   Training all(test::test_world(), model, job);
   const double loss = all.gradients_of(whole).loss;
   double sum = 0;
-  ShardArena gradients(all.gradients().plan(), test::test_world().rank(), DType::kFloat32, "sum");
+  ShardArena gradients(all.gradients().plan(), test::test_world().rank(), DType::kFloat32,
+                       MemoryKind::kPrivate, "sum");
   std::memset(gradients.data(), 0, static_cast<std::size_t>(gradients.bytes()));
   for (const std::int64_t parity : {0, 1}) {
     const Batch half = half_masked(job, parity);

@@ -71,7 +71,8 @@ class Checkpoint {
 class Filled {
  public:
   Filled(const Checkpoint& checkpoint, DType arena)
-      : checkpoint_(checkpoint), weights_(shards_, test_world().rank(), arena, "weights") {
+      : checkpoint_(checkpoint),
+        weights_(shards_, test_world().rank(), arena, MemoryKind::kPrivate, "weights") {
     const auto units = test::place_directly(
         index_, checkpoint.manifest(), layouts_, arena, [&](const CheckpointEntry& entry) {
           std::vector<std::byte> bytes(static_cast<std::size_t>(entry.bytes));
@@ -312,7 +313,7 @@ Digest frozen_digest(Communicator& comm, bool is_changed = false) {
     if (manifest[tensor].role != Role::kHead) manifest.freeze(tensor);
   const UnitLayouts layouts = make_unit_layouts(manifest);
   const ShardPlan shards(layouts, {comm.size(), comm.size()});
-  ShardArena weights(shards, comm.rank(), DType::kBFloat16, "weights");
+  ShardArena weights(shards, comm.rank(), DType::kBFloat16, MemoryKind::kPrivate, "weights");
   initialize_shards(weights, manifest, 0.1F, 3);
   if (is_changed && comm.rank() == 0)
     weights.data()[shards.trained_elements(0) * size_of(DType::kBFloat16)] ^= std::byte{1};

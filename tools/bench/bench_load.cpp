@@ -264,7 +264,7 @@ class Bench {
 
   void run_loader() {
     // Maps the arena; its pages are touched for the first time while they are filled.
-    ShardArena arena(shards_, comm_.rank(), arguments_.dtype, "weights");
+    ShardArena arena(shards_, comm_.rank(), arguments_.dtype, MemoryKind::kPrivate, "weights");
     report_ = load_shards(comm_, plan_, arguments_.directory, &arena, arguments_.load);
   }
 

@@ -4,10 +4,10 @@
 
 namespace sluice {
 
-DenseRoom::DenseRoom(const StoredLayout& layout, DType dtype)
+DenseRoom::DenseRoom(const StoredLayout& layout, DType dtype, MemoryKind memory)
     : layout_(layout),
       dtype_(dtype),
-      block_(allocate(compute_memory(), largest_stored_dense(layout.plan()) * size_of(dtype),
+      block_(allocate(memory, largest_stored_dense(layout.plan()) * size_of(dtype),
                       "the numbers of a dequantised unit")) {}
 
 std::byte* DenseRoom::numbers(int unit, const std::byte* bytes) {

@@ -12,9 +12,9 @@ namespace sluice {
 /// Memory for the dequantised numbers of one unit, which all layers use in turn.
 class DenseRoom {
  public:
-  /// Allocates memory for the largest stored unit without experts, in `dtype`. `layout` must outlive the
-  /// room.
-  DenseRoom(const StoredLayout& layout, DType dtype);
+  /// Allocates memory for the largest stored unit without experts, in `dtype` and `memory`. `layout` must
+  /// outlive the room.
+  DenseRoom(const StoredLayout& layout, DType dtype, MemoryKind memory);
 
   /// The unit's buffer, dequantised; valid until another unit is asked for. `bytes`: all bytes that the rank
   /// holds of the unit.

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "decoder/stored/dequantise_rows.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 namespace sluice {
 namespace {
@@ -13,10 +13,10 @@ const FlatLayout& layout_of(const ShardPlan& plan, int unit) {
 
 }  // namespace
 
-ExpertRoom::ExpertRoom(const StoredLayout& layout, DType dtype)
+ExpertRoom::ExpertRoom(const StoredLayout& layout, DType dtype, MemoryKind memory)
     : layout_(layout),
       dtype_(dtype),
-      block_(allocate(compute_memory(), largest_stored_expert(layout.plan(), layout.rank()) * size_of(dtype),
+      block_(allocate(memory, largest_stored_expert(layout.plan(), layout.rank()) * size_of(dtype),
                       "the numbers of a dequantised expert")) {}
 
 std::byte* ExpertRoom::numbers(int unit, int placement, std::int64_t expert, const std::byte* bytes) {

@@ -16,9 +16,9 @@ namespace sluice {
 /// not dequantised again.
 class ExpertRoom {
  public:
-  /// Allocates memory for the largest expert of the stored units that the layout's rank holds, in `dtype`.
+  /// Allocates `memory` for the largest expert of the stored units that the layout's rank holds, in `dtype`.
   /// `layout` must outlive the room.
-  ExpertRoom(const StoredLayout& layout, DType dtype);
+  ExpertRoom(const StoredLayout& layout, DType dtype, MemoryKind memory);
 
   [[nodiscard]] std::int64_t bytes() const { return block_.bytes(); }
   [[nodiscard]] const StoredLayout& layout() const { return layout_; }

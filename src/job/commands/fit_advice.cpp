@@ -121,7 +121,7 @@ std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_
   const PeakOf peak_of = [&](const Workload& work) {
     return largest_peak(blueprint.memory_plan(plan, work, staging_bytes));
   };
-  const Workload work = workload_of(blueprint.config, memory_bytes);
+  const Workload work = workload_of(blueprint.config, planned_memory(blueprint.config), memory_bytes);
   if (std::optional<FitAdvice> less = more_recomputed(peak_of, work, memory_bytes)) advice.push_back(*less);
   if (std::optional<FitAdvice> smaller = smaller_optimizer(peak_of, work, memory_bytes))
     advice.push_back(*smaller);

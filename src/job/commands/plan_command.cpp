@@ -46,7 +46,7 @@ struct Staging {
 /// Staging bytes of the load plan that a run would make, if there are files to plan with.
 Staging plan_staging(const Blueprint& blueprint, const ShardPlan& shards) {
   const std::vector<int> nodes = separate_nodes(shards.world());
-  Staging staging{largest_staging(blueprint, shards, nodes), ""};
+  Staging staging{largest_staging(blueprint, shards, nodes, planned_memory(blueprint.config)), ""};
   const ModelSettings& model = blueprint.config.model;
   if (model.init == ModelInit::kRandom) return staging;
   staging.not_exact = fmt::format("there are no weights in {} to plan with", model.path.string());
@@ -192,8 +192,8 @@ int plan_command(const PlanArguments& arguments) {
   const std::optional<std::int64_t> limit = told_growth_limit(blueprint.config, arguments.memory_bytes);
   const ShardPlan plan = blueprint.shard_plan(arguments.ranks);
   const Staging staging = plan_staging(blueprint, plan);
-  const std::vector<RankMemory> ranks =
-      blueprint.memory_plan(plan, workload_of(blueprint.config, limit), staging.bytes);
+  const Workload work = workload_of(blueprint.config, planned_memory(blueprint.config), limit);
+  const std::vector<RankMemory> ranks = blueprint.memory_plan(plan, work, staging.bytes);
   if (arguments.json) {
     console::write_line(
         as_json(ranks, arguments.ranks, limit, arguments.disk_rate, blueprint, staging).dump(2));

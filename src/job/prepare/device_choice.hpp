@@ -4,6 +4,7 @@
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
 #include "device/devices.hpp"
+#include "device/memory.hpp"
 
 #include <span>
 #include <string>
@@ -28,6 +29,11 @@ struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;  ///< kind of the device, kCpu or kCuda
   std::vector<Gpu> gpus;               ///< GPU of each rank; empty with kCpu
   std::string lack;                    ///< reason for kCpu; "" if no GPU was looked for
+
+  /// Kind of memory that ranks compute in: weights, activations, gradients and the optimizer's state.
+  [[nodiscard]] MemoryKind memory() const {
+    return kind == DeviceKind::kCuda ? MemoryKind::kDevice : MemoryKind::kPrivate;
+  }
 };
 
 /// Claims and nodes of all ranks. kAuto takes GPUs where every rank has one and the CPU where none sees any.
@@ -39,6 +45,10 @@ struct DeviceChoice {
 /// Whether the job asks for GPUs and uses them (uses_gpus() of its kind): for commands that cannot ask the
 /// ranks what `auto` will find.
 [[nodiscard]] bool wants_gpus(const JobConfig& config);
+/// Kind of memory that such a job computes in.
+[[nodiscard]] inline MemoryKind planned_memory(const JobConfig& config) {
+  return wants_gpus(config) ? MemoryKind::kDevice : MemoryKind::kPrivate;
+}
 
 /// Error(kBadConfig) if device.kind asks for a device that this build does not support.
 void require_device_in_build(const DeviceSettings& settings);

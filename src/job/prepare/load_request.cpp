@@ -69,7 +69,7 @@ void gather_files(Communicator& comm, const SavedStep& step, const LoadRequest& 
 }  // namespace
 
 LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, std::span<const int> nodes,
-                         std::span<const int> left_in_files) {
+                         MemoryKind memory, std::span<const int> left_in_files) {
   const JobConfig& config = blueprint.config;
   return {.directory = config.model.path,
           .keys = blueprint.keys,
@@ -77,7 +77,7 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
           .options = {.arena = config.model.dtype,
                       .chunk_bytes = config.load.chunk_bytes,
                       .readers = assign_readers(config.load.readers, nodes),
-                      .on_device = compute_memory() == MemoryKind::kDevice,
+                      .on_device = memory == MemoryKind::kDevice,
                       .left_in_files = tensors_of(shards, left_in_files),
                       .stores_plain_experts = config.memory.offload == Offload::kSource,
                       .quantises = is_quantised_by_load(config.model.frozen_format),
@@ -86,15 +86,15 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
 }
 
 PlannedLoad plan_weights(const Blueprint& blueprint, const ShardPlan& shards, std::span<const int> nodes) {
-  const LoadRequest request = load_request(blueprint, shards, nodes);
+  const LoadRequest request = load_request(blueprint, shards, nodes, planned_memory(blueprint.config));
   if (!is_saved_step(request.directory)) return plan_load(request);
   return plan_load(request, saved_weights(read_saved_step(request.directory), request.directory,
                                           blueprint.model.manifest, request.options.arena));
 }
 
 PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const ShardPlan& shards,
-                         std::span<const int> nodes, std::span<const int> left_in_files) {
-  const LoadRequest request = load_request(blueprint, shards, nodes, left_in_files);
+                         std::span<const int> nodes, MemoryKind memory, std::span<const int> left_in_files) {
+  const LoadRequest request = load_request(blueprint, shards, nodes, memory, left_in_files);
   const std::string text = share_from_root(comm, [&] {
     return is_saved_step(request.directory) ? to_manifest(read_saved_step(request.directory)) : "";
   });
@@ -126,17 +126,18 @@ std::vector<std::int64_t> planned_staging(const LoadPlan& plan) {
 }
 
 std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
-                                          std::span<const int> nodes) {
+                                          std::span<const int> nodes, MemoryKind memory) {
   if (blueprint.config.model.init == ModelInit::kRandom)
     return std::vector<std::int64_t>(static_cast<std::size_t>(shards.world()), 0);
-  return staging_limits(shards, load_request(blueprint, shards, nodes).options, kRingSlots,
+  return staging_limits(shards, load_request(blueprint, shards, nodes, memory).options, kRingSlots,
                         blueprint.model.config.quantized);
 }
 
 std::vector<RankMemory> memory_on_separate_nodes(const Blueprint& blueprint, const ShardPlan& shards,
                                                  std::optional<std::int64_t> growth_limit) {
-  return blueprint.memory_plan(shards, workload_of(blueprint.config, growth_limit),
-                               largest_staging(blueprint, shards, separate_nodes(shards.world())));
+  const MemoryKind memory = planned_memory(blueprint.config);
+  return blueprint.memory_plan(shards, workload_of(blueprint.config, memory, growth_limit),
+                               largest_staging(blueprint, shards, separate_nodes(shards.world()), memory));
 }
 
 }  // namespace sluice

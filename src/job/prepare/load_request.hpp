@@ -1,6 +1,7 @@
 // Load request of a job's settings: the same for `run`, `check` and `plan`.
 #pragma once
 
+#include "device/memory.hpp"
 #include "job/blueprint.hpp"
 #include "load/checkpoint_load.hpp"
 
@@ -12,17 +13,18 @@
 namespace sluice {
 
 /// Request to load model.path into `shards`, which belong to `blueprint`. `nodes`: node of each rank, for
-/// load.readers = "node". `left_in_files`: units that are not loaded.
+/// load.readers = "node". `memory`: kind of memory of the shards. `left_in_files`: units that are not loaded.
 [[nodiscard]] LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards,
-                                       std::span<const int> nodes, std::span<const int> left_in_files = {});
+                                       std::span<const int> nodes, MemoryKind memory,
+                                       std::span<const int> left_in_files = {});
 
-/// Plan of a job's load, from a Hugging Face directory or a checkpoint. Errors as plan_load(), and
-/// Error(kBadData) for an incomplete checkpoint.
+/// Plan of a job's load into planned_memory(), from a Hugging Face directory or a checkpoint. Errors as
+/// plan_load(), and Error(kBadData) for an incomplete checkpoint.
 [[nodiscard]] PlannedLoad plan_weights(const Blueprint& blueprint, const ShardPlan& shards,
                                        std::span<const int> nodes);
-/// Collective over `comm`. Plan of a job's load, from headers that rank 0 reads.
+/// Collective over `comm`. Plan of a job's load into `memory`, from headers that rank 0 reads.
 [[nodiscard]] PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint,
-                                       const ShardPlan& shards, std::span<const int> nodes,
+                                       const ShardPlan& shards, std::span<const int> nodes, MemoryKind memory,
                                        std::span<const int> left_in_files = {});
 
 /// Options of a job's load: page cache and deadline.
@@ -35,7 +37,7 @@ namespace sluice {
 /// its weights.
 [[nodiscard]] std::vector<std::int64_t> planned_staging(const LoadPlan& plan);
 [[nodiscard]] std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
-                                                        std::span<const int> nodes);
+                                                        std::span<const int> nodes, MemoryKind memory);
 
 /// Memory of each rank on a machine of its own, with the largest possible staging. `growth_limit` as in
 /// workload_of().

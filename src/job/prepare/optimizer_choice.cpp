@@ -61,8 +61,8 @@ bool chooses_mode(const JobConfig& config) {
 }
 
 FittedJob fit_optimizer(const JobConfig& config, const StoredTensors& stored,
-                        std::span<const std::int64_t> growth_limits, std::span<const int> nodes,
-                        int threads) {
+                        std::span<const std::int64_t> growth_limits, std::span<const int> nodes, int threads,
+                        MemoryKind memory) {
   FittedJob fitted;
   for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
     // State on a disk is updated while it is in memory, which needs released gradients.
@@ -72,10 +72,10 @@ FittedJob fit_optimizer(const JobConfig& config, const StoredTensors& stored,
       StoredTensors kept = kept_as_stored(tried, stored);
       const Blueprint blueprint(std::move(tried), std::move(kept));
       const ShardPlan shards = blueprint.shard_plan(static_cast<int>(nodes.size()));
-      Workload work = workload_of(blueprint.config, std::ranges::min(growth_limits));
+      Workload work = workload_of(blueprint.config, memory, std::ranges::min(growth_limits));
       work.threads = threads;
       const std::vector<RankMemory> ranks =
-          blueprint.memory_plan(shards, work, largest_staging(blueprint, shards, nodes));
+          blueprint.memory_plan(shards, work, largest_staging(blueprint, shards, nodes, memory));
       fitted = {blueprint.config, find_lack(ranks, growth_limits)};
       if (fitted.lack.empty()) return fitted;
     }
@@ -85,8 +85,9 @@ FittedJob fit_optimizer(const JobConfig& config, const StoredTensors& stored,
 
 FittedJob fit_optimizer(const JobConfig& config, int ranks, std::int64_t growth_limit) {
   const std::vector<std::int64_t> limits(static_cast<std::size_t>(ranks), growth_limit);
-  return fit_optimizer(config, stored_weights(Blueprint(config)), limits, separate_nodes(ranks),
-                       static_cast<int>(config.parallel.threads));
+  const MemoryKind memory = planned_memory(config);
+  return fit_optimizer(config, stored_weights(Blueprint(config), memory), limits, separate_nodes(ranks),
+                       static_cast<int>(config.parallel.threads), memory);
 }
 
 std::string mode_text(const OptimizerMode& mode) {

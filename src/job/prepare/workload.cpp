@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth_limit) {
+Workload workload_of(const JobConfig& config, MemoryKind memory, std::optional<std::int64_t> growth_limit) {
   Workload work;
   set_kind(work, config.job.kind);
   work.keeps_weights = config.load.sink == LoadSink::kShards;
@@ -30,8 +30,7 @@ Workload workload_of(const JobConfig& config, std::optional<std::int64_t> growth
     work.packing_bytes = config.data.pack_window * PackedWindow::kDocumentBytes *
                          std::max<std::int64_t>(1, std::ssize(config.data.source));
   work.threads = config.parallel.threads;
-  // A run has chosen its device by now; a command uses the device that the job asks for.
-  work.on_device = compute_memory() == MemoryKind::kDevice || wants_gpus(config);
+  work.on_device = memory == MemoryKind::kDevice;
   work.optimizer = config.optimizer.mode();
   work.has_z_loss = work.trains && config.train.router_z_loss > 0;
   work.evaluates = work.trains && config.evaluate.every_steps > 0;

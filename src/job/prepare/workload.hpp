@@ -2,6 +2,7 @@
 #pragma once
 
 #include "config/job_config.hpp"
+#include "device/memory.hpp"
 #include "plan/workload.hpp"
 
 #include <cstdint>
@@ -9,9 +10,10 @@
 
 namespace sluice {
 
-/// Workload of a job. `growth_limit`: bytes that a rank may hold above its process's own memory, if known.
-/// With memory.offload, what exceeds nine tenths of it goes to a disk.
-[[nodiscard]] Workload workload_of(const JobConfig& config,
+/// Workload of a job. `memory`: kind of memory that ranks compute in. `growth_limit`: bytes that a rank may
+/// hold above its process's own memory, if known. With memory.offload, what exceeds nine tenths of it goes to
+/// a disk.
+[[nodiscard]] Workload workload_of(const JobConfig& config, MemoryKind memory,
                                    std::optional<std::int64_t> growth_limit = std::nullopt);
 
 /// Bytes of a growth limit that plans may use; the rest is left for memory that no plan counts.

@@ -90,25 +90,6 @@ void print_notes(const JobContext& context, const std::vector<std::string>& bind
     for (const std::string& note : notes) console::line("note      {}", note);
 }
 
-/// Collective over `comm`. The job with the mode of its optimizer and the form of its frozen weights, where
-/// these are left to be chosen: those of the step that it goes on from, or ones that fit.
-JobConfig choose_mode(Communicator& comm, const JobConfig& config, const StoredTensors& stored,
-                      std::span<const std::int64_t> limits, std::span<const int> nodes, int threads,
-                      const RunDirectory& directory) {
-  if (!chooses_mode(config)) return config;
-  const auto held = find_resume_point(comm, RankDisks({nodes.begin(), nodes.end()}), config, [](auto&) {});
-  if (held) {
-    JobConfig saved = with_saved_mode(config, held->found);
-    directory.set_job(saved);
-    return saved;
-  }
-  FittedJob job = fit_optimizer(config, stored, limits, nodes, threads);
-  if (!job.lack.empty()) fail(ExitCode::kTooLittle, "{}", job.lack);
-  directory.set_job(job.config);
-  if (comm.rank() == 0) console::line("{}", choice_text(job.config, std::ranges::min(limits)));
-  return std::move(job.config);
-}
-
 /// Devices of a job, or the failure to find usable ones, the same on all ranks.
 struct Devices {
   std::vector<int> nodes;  ///< node of each rank
@@ -116,7 +97,26 @@ struct Devices {
   Outcome refusal;
 };
 
-/// Collective over `comm`. Finds the devices, on which the job allocates what it computes with.
+/// Collective over `comm`. The job with the mode of its optimizer and the form of its frozen weights, where
+/// these are left to be chosen: those of the step that it goes on from, or ones that fit.
+JobConfig choose_mode(Communicator& comm, const JobConfig& config, const StoredTensors& stored,
+                      std::span<const std::int64_t> limits, const Devices& devices, int threads,
+                      const RunDirectory& directory) {
+  if (!chooses_mode(config)) return config;
+  const auto held = find_resume_point(comm, RankDisks(devices.nodes), config, [](auto&) {});
+  if (held) {
+    JobConfig saved = with_saved_mode(config, held->found);
+    directory.set_job(saved);
+    return saved;
+  }
+  FittedJob job = fit_optimizer(config, stored, limits, devices.nodes, threads, devices.choice.memory());
+  if (!job.lack.empty()) fail(ExitCode::kTooLittle, "{}", job.lack);
+  directory.set_job(job.config);
+  if (comm.rank() == 0) console::line("{}", choice_text(job.config, std::ranges::min(limits)));
+  return std::move(job.config);
+}
+
+/// Collective over `comm`. Finds the devices; a GPU that this rank computes on becomes its current one.
 Devices find_devices(const JobConfig& config, Communicator& comm) {
   Devices devices{find_nodes(comm), {}, {}};
   const DeviceKind wanted = config.device.kind;
@@ -125,7 +125,6 @@ Devices find_devices(const JobConfig& config, Communicator& comm) {
   devices.refusal = outcome_of([&] { devices.choice = choose_devices(wanted, claims, devices.nodes); });
   if (devices.choice.kind == DeviceKind::kCuda && !devices.refusal.failed()) {
     use_claimed_gpu(comm, claims[static_cast<std::size_t>(comm.rank())]);
-    compute_in(MemoryKind::kDevice);
   }
   return devices;
 }
@@ -163,25 +162,13 @@ class LastWords {
   SignalWatch::SignalCallback on_signal_;
 };
 
-/// Computes on the chosen devices for the lifetime of the object.
-class ComputeMemory {
- public:
-  ComputeMemory() : before_(compute_memory()) {}
-  ~ComputeMemory() { compute_in(before_); }
-  ComputeMemory(const ComputeMemory&) = delete;
-  ComputeMemory& operator=(const ComputeMemory&) = delete;
-
- private:
-  MemoryKind before_;
-};
-
 /// Starts the libraries with which the job computes. Returns the number of this rank's compute threads.
-int start_libraries(const Job& job, const JobConfig& config, const JobLinks& links) {
+int start_libraries(const Job& job, const JobConfig& config, MemoryKind memory, const JobLinks& links) {
   const int threads =
       threads_per_rank(config.parallel.threads, usable_cores(), links.mpi.sharing_ranks(), most_threads());
   if (job.start) {
     links.comm.set_deadline("start", config.deadline.setup_seconds);
-    job.start(threads);
+    job.start(threads, memory);
     links.comm.set_deadline("setup", config.deadline.setup_seconds);
   }
   log::debug("compute   threads: {}, usable cores: {}, ranks that share them: {}", threads, usable_cores(),
@@ -215,15 +202,15 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& l
   const Job& job =
       *find_job(written.config.job.kind);  // otherwise the process would have become the program that runs it
   Communicator& comm = links.comm;
-  const int threads = start_libraries(job, written.config, links);
+  const int threads = start_libraries(job, written.config, devices.choice.memory(), links);
   std::unique_ptr<Communicator> gpus;
   if (devices.choice.kind == DeviceKind::kCuda) gpus = connect_gpus(comm);
   const MemorySample baseline = take_baseline(comm);
   fault_point("job.baseline", comm.rank());  // fault point at which tests look from outside
   const std::vector<std::int64_t> limits =
       growth_limits(comm, written.config, devices.nodes, devices.choice, baseline);
-  StoredTensors stored = stored_weights(comm, written);
-  JobConfig config = choose_mode(comm, written.config, stored, limits, devices.nodes, threads, directory);
+  StoredTensors stored = stored_weights(comm, written, devices.choice.memory());
+  JobConfig config = choose_mode(comm, written.config, stored, limits, devices, threads, directory);
   stored = kept_as_stored(config, stored);
   std::optional<Blueprint> fitted;
   if (chooses_mode(written.config) || !stored.is_empty())
@@ -302,7 +289,6 @@ Outcome run_agreed(const Attempt& attempt, const JobLinks& links) {
       "setup", attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds);
   const AgreementResult agreed = agree_on_job(comm, attempt);
   if (agreed.code != ExitCode::kDone) return {agreed.code, agreed.report};
-  const ComputeMemory compute_memory;
   const Devices devices = find_devices(*attempt.config, comm);
   if (devices.refusal.failed()) return {devices.refusal.code, "sluice: " + devices.refusal.text};
   return run_in_directory(attempt, devices, links);

@@ -129,12 +129,12 @@ StoredTensors kept_as_stored(const JobConfig& config, const StoredTensors& store
   return config.memory.offload == Offload::kSource ? stored : stored.quantised();
 }
 
-StoredTensors stored_weights(const Blueprint& plain) {
+StoredTensors stored_weights(const Blueprint& plain, MemoryKind memory) {
   if (!is_possible(plain.config)) {
     require_weights_in_files(plain.config, {});
     return {};
   }
-  if (compute_memory() != MemoryKind::kDevice) {
+  if (memory != MemoryKind::kDevice) {
     StoredTensors stored = published_weights(plain);
     require_weights_in_files(plain.config, stored);
     return stored;
@@ -143,17 +143,17 @@ StoredTensors stored_weights(const Blueprint& plain) {
   return {};
 }
 
-StoredTensors stored_weights(Communicator& comm, const Blueprint& plain) {
-  if (!is_possible(plain.config)) return stored_weights(plain);
-  StoredTensors stored =
-      StoredTensors::from_bytes(share_from_root(comm, [&] { return stored_weights(plain).to_bytes(); }));
+StoredTensors stored_weights(Communicator& comm, const Blueprint& plain, MemoryKind memory) {
+  if (!is_possible(plain.config)) return stored_weights(plain, memory);
+  StoredTensors stored = StoredTensors::from_bytes(
+      share_from_root(comm, [&] { return stored_weights(plain, memory).to_bytes(); }));
   give_back_free_heap();  // frees the headers of the files, which are megabytes of JSON for many tensors
   return stored;
 }
 
 Blueprint blueprint_with_stored(JobConfig config) {
   StoredTensors stored;
-  if (is_required(config)) stored = stored_weights(Blueprint(config));
+  if (is_required(config)) stored = stored_weights(Blueprint(config), planned_memory(config));
   return Blueprint(std::move(config), std::move(stored));
 }
 

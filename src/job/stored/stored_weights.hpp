@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/communicator.hpp"
+#include "device/memory.hpp"
 #include "job/blueprint.hpp"
 
 #include <string>
@@ -19,18 +20,18 @@ namespace sluice {
 /// could keep where optimizer.fit chooses, and experts in bfloat16 that may stay in files; nothing for
 /// "dtype", for weights that are drawn or come from a saved step, and where nothing is quantised. For "int8"
 /// and "nf4" the matrices that the load quantises. `plain` is the job without them. By the headers of the
-/// files, or where there are no weights by what config.json announces. Error(kBadConfig) if training would
-/// change quantised weights, if such weights should be quantised again, or if they would lie in a GPU's
-/// memory; others as plan_load().
-[[nodiscard]] StoredTensors stored_weights(const Blueprint& plain);
+/// files, or where there are no weights by what config.json announces. `memory`: the kind of memory that
+/// ranks compute in. Error(kBadConfig) if training would change quantised weights, if such weights should be
+/// quantised again, or if they would lie in a GPU's memory; others as plan_load().
+[[nodiscard]] StoredTensors stored_weights(const Blueprint& plain, MemoryKind memory);
 
 /// Collective over `comm`. stored_weights(), from headers that rank 0 reads.
-[[nodiscard]] StoredTensors stored_weights(Communicator& comm, const Blueprint& plain);
+[[nodiscard]] StoredTensors stored_weights(Communicator& comm, const Blueprint& plain, MemoryKind memory);
 
 /// The stored weights that a job keeps once its format is chosen.
 [[nodiscard]] StoredTensors kept_as_stored(const JobConfig& config, const StoredTensors& stored);
 
-/// Blueprint of a job with its stored weights, without communication.
+/// Blueprint of a job in planned_memory() with its stored weights, without communication.
 [[nodiscard]] Blueprint blueprint_with_stored(JobConfig config);
 
 /// Note about a job that asks for "stored" but keeps nothing so, or "".

@@ -1,4 +1,5 @@
-// Flat gradients, float32 unless a function says otherwise. Arrays lie on compute_device().
+// Flat gradients, float32 unless a function says otherwise. The arrays of one call lie all in main memory or
+// all in the device's.
 #pragma once
 
 #include "base/dtype.hpp"

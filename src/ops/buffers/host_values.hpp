@@ -1,7 +1,5 @@
-// Copies numbers of tensors and arrays on compute_device() to main memory, and back.
+// Copies numbers of tensors on any device to main memory, and back.
 #pragma once
-
-#include "ops/runtime/compute_device.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -28,10 +26,11 @@ void set_values(const at::Tensor& out, std::span<const T> values) {
   out.copy_(at::from_blob(const_cast<T*>(values.data()), out.sizes(), c10::CppTypeToScalarType<T>::value));
 }
 
-/// Tensor [n] of the given values.
+/// Tensor [n] of the given values on `device`.
 template <class T>
-[[nodiscard]] at::Tensor tensor_of(std::span<const T> values) {
-  at::Tensor out = at::empty({std::ssize(values)}, compute_options(c10::CppTypeToScalarType<T>::value));
+[[nodiscard]] at::Tensor tensor_of(std::span<const T> values, at::Device device) {
+  at::Tensor out =
+      at::empty({std::ssize(values)}, at::TensorOptions(device).dtype(c10::CppTypeToScalarType<T>::value));
   set_values(out, values);
   return out;
 }

@@ -1,5 +1,5 @@
-// Updates of flat shards, in one pass over memory, in any format of weights and state. Arrays lie on
-// compute_device().
+// Updates of flat shards, in one pass over memory, in any format of weights and state. The arrays of one call
+// lie all in main memory or all in the device's.
 #pragma once
 
 #include "base/dtype.hpp"

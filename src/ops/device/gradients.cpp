@@ -1,5 +1,5 @@
 #include "ops/device/processor.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 #include <ATen/core/Tensor.h>
 

@@ -2,7 +2,7 @@
 #include "device/copy.hpp"
 #include "ops/device/own_kernels.hpp"
 #include "ops/device/processor.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -42,7 +42,7 @@ at::Tensor gradient_of(const FactoredRun& run, const UpdateFormats& formats) {
 at::Tensor master_of(const FactoredRun& run, const UpdateFormats& formats) {
   if (formats.weights == DType::kFloat32)
     return tensor_over(run.weights, {run.rows, run.columns}, at::kFloat);
-  at::Tensor out = at::empty({run.rows, run.columns}, compute_options(at::kFloat));
+  at::Tensor out = at::empty({run.rows, run.columns}, options_in(MemoryKind::kDevice, at::kFloat));
   read_masters(run, formats.master, static_cast<float*>(out.data_ptr()));
   return out;
 }
@@ -85,7 +85,7 @@ void adafactor_columns(const FactoredRun& run, double rho, const double* column_
   const at::Tensor mean = at::from_blob(const_cast<double*>(column_squares), {run.columns}, at::kDouble) /
                           static_cast<double>(rows);
   at::Tensor column = floats(run.column, run.columns);
-  column.add_(mean.to(at::kFloat).to(compute_device()) - column, rho);
+  column.add_(mean.to(at::kFloat).to(column.device()) - column, rho);
 }
 
 double adafactor_update_squares(const FactoredRun& run, const UpdateFormats& formats, double mean_row) {

@@ -91,7 +91,7 @@ void round_rows(const at::Tensor& sums, const at::Tensor& out);
 void add_token_rows(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
                     const at::Tensor& table);
 
-// Functions of arrays on compute_device().
+// Functions of arrays in the device's memory.
 
 void clear(float* gradients, std::int64_t n);
 void add(const float* part, std::int64_t n, float* sum);

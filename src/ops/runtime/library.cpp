@@ -6,7 +6,7 @@
 #include "ops/cpu/matmul.hpp"
 #include "ops/cpu/tensor_heap.hpp"
 #include "ops/matmul.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/ones.h>
@@ -65,13 +65,13 @@ std::string blas_text() {
 
 bool blas_has_own_threads() { return blas_threads() == BlasThreads::kOwn; }
 
-void start_library(int threads) {
+void start_library(int threads, MemoryKind memory) {
   keep_freed_memory();  // the next step needs the memory that this one frees
   cpu::use_tensor_heap();
   set_thread_count(threads);
   const c10::AutoGradMode no_grad(false);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const at::Tensor a = at::ones({64, 64}, compute_options(type));
+    const at::Tensor a = at::ones({64, 64}, options_in(memory, type));
     SLUICE_ASSERT(ops::matmul(a, a)[0][0].item<float>() == 64.0f, "the matrix product of ones is wrong");
   }
 }
@@ -82,12 +82,12 @@ std::string means_text() {
                      cpu::matmul_means());
 }
 
-double product_rate(DType dtype) {
+double product_rate(DType dtype, MemoryKind memory) {
   constexpr std::int64_t kSize = 1024;
   constexpr double kLongEnough = 0.02;  // seconds, long beside the time that a GPU takes to begin
   const c10::AutoGradMode no_grad(false);
   const at::Tensor a =
-      at::ones({kSize, kSize}, compute_options(dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16));
+      at::ones({kSize, kSize}, options_in(memory, dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16));
   const at::Tensor out = at::ones_like(a);
   ops::matmul(out, a, a);  // not timed: the first product compiles its kernel
   for (int products = 2;; products *= 2) {

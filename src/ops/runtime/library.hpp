@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/dtype.hpp"
+#include "device/memory.hpp"
 
 #include <functional>
 #include <string>
@@ -9,14 +10,14 @@
 namespace sluice::ops {
 
 /// Starts LibTorch: sets the number of threads that LibTorch and its BLAS use in this process, and runs one
-/// matrix product of each training type, so that both have allocated the memory they keep. Must be called
-/// once, before the first operation.
-void start_library(int threads);
+/// matrix product of each training type in `memory`, where the process will compute, so that both have
+/// allocated the memory they keep. Must be called once, before the first operation.
+void start_library(int threads, MemoryKind memory = MemoryKind::kPrivate);
 
-/// Measured rate in FLOP/s of products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) on this
-/// process's threads, which may share cores with other ranks; the reference for a step's rate (MFU). Takes up
-/// to 60 ms, or three products if they take longer, and 12 MiB.
-[[nodiscard]] double product_rate(DType dtype);
+/// Measured rate in FLOP/s of products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) in `memory`;
+/// in main memory on this process's threads, which may share cores with other ranks. The reference for a
+/// step's rate (MFU). Takes up to 60 ms, or three products if they take longer, and 12 MiB.
+[[nodiscard]] double product_rate(DType dtype, MemoryKind memory);
 
 /// Text that says with how many threads this process computes, and how this processor computes large products
 /// of bfloat16: "1 thread, products of bfloat16 on tile registers (AMX)".

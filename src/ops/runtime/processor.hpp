@@ -1,8 +1,8 @@
-// Choice of the processor that computes: the processor of the memory where the tensors lie, or of
-// compute_device() if there are no tensors. Namespace `on` has each function that a processor provides, once.
-// Internal to src/ops.
+// Choice of the processor that computes: the processor of the memory where a function's first argument lies.
+// Namespace `on` has each function that a processor provides, once. Internal to src/ops.
 #pragma once
 
+#include "device/copy.hpp"
 #include "ops/cpu/attention/attention.hpp"
 #include "ops/cpu/attention/cached_attention.hpp"
 #include "ops/cpu/causal_conv.hpp"
@@ -19,14 +19,23 @@
 #include "ops/cpu/token_ids.hpp"
 #include "ops/cpu/token_rows.hpp"
 #include "ops/device/processor.hpp"
-#include "ops/runtime/compute_device.hpp"
 
+#include <span>
 #include <utility>
 
 namespace sluice::ops::on {
 
 inline bool is_in_main_memory(const at::Tensor& x) { return x.is_cpu(); }
 inline bool is_in_main_memory(const AttentionInputs& inputs) { return inputs.q.is_cpu(); }
+inline bool is_in_main_memory(const void* array) { return !is_on_device(array); }
+inline bool is_in_main_memory(const FactoredRun& run) { return is_in_main_memory(run.weights); }
+/// Whether all of several arguments are, which share one memory; true for none.
+inline bool is_in_main_memory(std::span<const UpdateRun> runs) {
+  return runs.empty() || is_in_main_memory(runs.front().weights);
+}
+inline bool is_in_main_memory(std::span<const at::Tensor> tensors) {
+  return tensors.empty() || is_in_main_memory(tensors.front());
+}
 
 // Defines a function that calls the processor of its first argument's memory.
 #define SLUICE_BY_FIRST_ARGUMENT(function)                                                  \
@@ -64,34 +73,22 @@ SLUICE_BY_FIRST_ARGUMENT(round_rows)
 SLUICE_BY_FIRST_ARGUMENT(sum_of_parts)
 SLUICE_BY_FIRST_ARGUMENT(list_tokens)
 SLUICE_BY_FIRST_ARGUMENT(add_token_rows)
+SLUICE_BY_FIRST_ARGUMENT(distinct_ids)
+SLUICE_BY_FIRST_ARGUMENT(clear)
+SLUICE_BY_FIRST_ARGUMENT(add)
+SLUICE_BY_FIRST_ARGUMENT(round_to_bfloat16)
+SLUICE_BY_FIRST_ARGUMENT(sum_of_squares)
+SLUICE_BY_FIRST_ARGUMENT(update_moments)
+SLUICE_BY_FIRST_ARGUMENT(read_master)
+SLUICE_BY_FIRST_ARGUMENT(adafactor_sums)
+SLUICE_BY_FIRST_ARGUMENT(adafactor_columns)
+SLUICE_BY_FIRST_ARGUMENT(adafactor_update_squares)
+SLUICE_BY_FIRST_ARGUMENT(adafactor_update)
 #undef SLUICE_BY_FIRST_ARGUMENT
-
-// Defines a function that calls the processor on which this process computes.
-#define SLUICE_BY_PROCESS(function)                                                     \
-  template <class... Arguments>                                                         \
-  decltype(auto) function(Arguments&&... arguments) {                                   \
-    return computes_on_cpu() ? cpu::function(std::forward<Arguments>(arguments)...)     \
-                             : device::function(std::forward<Arguments>(arguments)...); \
-  }
-SLUICE_BY_PROCESS(clear)
-SLUICE_BY_PROCESS(add)
-SLUICE_BY_PROCESS(round_to_bfloat16)
-SLUICE_BY_PROCESS(sum_of_squares)
-SLUICE_BY_PROCESS(update_moments)
-SLUICE_BY_PROCESS(read_master)
-SLUICE_BY_PROCESS(adafactor_sums)
-SLUICE_BY_PROCESS(adafactor_columns)
-SLUICE_BY_PROCESS(adafactor_update_squares)
-SLUICE_BY_PROCESS(adafactor_update)
-#undef SLUICE_BY_PROCESS
 
 inline void cross_entropies(const LogitSums& sums, const at::Tensor& targets, const at::Tensor& losses) {
   losses.is_cpu() ? cpu::cross_entropies(sums, targets, losses)
                   : device::cross_entropies(sums, targets, losses);
-}
-
-inline std::vector<std::int64_t> distinct_ids(std::span<const at::Tensor> ids) {
-  return computes_on_cpu() ? cpu::distinct_ids(ids) : device::distinct_ids(ids);
 }
 
 }  // namespace sluice::ops::on

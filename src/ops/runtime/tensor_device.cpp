@@ -1,6 +1,6 @@
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
-#include "device/memory.hpp"
+#include "device/copy.hpp"
 #include "ops/device/device_type.hpp"
 
 #include <ATen/ops/from_blob.h>
@@ -8,13 +8,14 @@
 
 namespace sluice::ops {
 
-at::Device compute_device() {
-  if (compute_memory() == MemoryKind::kPrivate) return at::kCPU;
+at::Device device_of(MemoryKind memory) {
+  if (memory != MemoryKind::kDevice) return at::kCPU;
   return c10::impl::VirtualGuardImpl(device::device_type()).getDevice();
 }
 
 at::Tensor tensor_over(void* data, at::IntArrayRef sizes, at::ScalarType dtype) {
-  const at::TensorOptions options = compute_options(dtype);
+  const MemoryKind memory = is_on_device(data) ? MemoryKind::kDevice : MemoryKind::kPrivate;
+  const at::TensorOptions options = options_in(memory, dtype);
   return at::for_blob(data, sizes).options(options).target_device(options.device()).make_tensor();
 }
 

@@ -1,23 +1,22 @@
-// The device that a step computes on.
+// Devices of LibTorch's tensors, by the memory that their elements lie in.
 #pragma once
+
+#include "device/memory.hpp"
 
 #include <ATen/core/Tensor.h>
 
 namespace sluice::ops {
 
-/// The device whose memory holds weights, activations, gradients and the optimizer's state: that of
-/// compute_memory().
-[[nodiscard]] at::Device compute_device();
+/// The device of tensors in memory of this kind: the CPU, or the accelerator that this process has chosen
+/// (device/devices.hpp).
+[[nodiscard]] at::Device device_of(MemoryKind memory);
 
-/// Whether this process computes in main memory.
-[[nodiscard]] inline bool computes_on_cpu() { return compute_device().is_cpu(); }
-
-/// Options of tensors of `dtype` on that device.
-[[nodiscard]] inline at::TensorOptions compute_options(at::ScalarType dtype) {
-  return at::TensorOptions(compute_device()).dtype(dtype);
+/// Options of tensors of `dtype` in memory of this kind.
+[[nodiscard]] inline at::TensorOptions options_in(MemoryKind memory, at::ScalarType dtype) {
+  return at::TensorOptions(device_of(memory)).dtype(dtype);
 }
 
-/// A dense tensor over memory there, which belongs to someone else.
+/// A dense tensor over memory that belongs to someone else, on the device whose memory that is.
 [[nodiscard]] at::Tensor tensor_over(void* data, at::IntArrayRef sizes, at::ScalarType dtype);
 
 }  // namespace sluice::ops

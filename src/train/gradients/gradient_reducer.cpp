@@ -4,7 +4,7 @@
 #include "base/fault.hpp"
 #include "base/trace/recorder.hpp"
 #include "ops/buffers/gradients.hpp"
-#include "ops/runtime/compute_device.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 #include <utility>
 
@@ -23,8 +23,9 @@ GradientReducer::GradientReducer(const RankMesh& mesh, const StagePlan& stages, 
       store_(store),
       consumer_(std::move(consumer)),
       overlaps_(!stages.reduces_experts(store.plan(), store.rank())),
-      room_(stages.gradient_elements(store.plan(), store.rank()) * size_of(DType::kFloat32),
+      room_(store.memory(), stages.gradient_elements(store.plan(), store.rank()) * size_of(DType::kFloat32),
             "gradient buffer"),
+      stream_(store.memory()),
       has_gradient_(store.plan().layouts().units.size(), false) {
   if (store.has_experts_in_turn())
     views.take_experts_in_turn([this](int unit, std::int64_t expert) { consume_expert(unit, expert); });

@@ -6,19 +6,20 @@
 namespace sluice {
 
 GradientStore::GradientStore(const ShardPlan& plan, const StagePlan& stages, int rank, GradientMode mode,
-                             ExpertGradients experts)
+                             ExpertGradients experts, MemoryKind memory)
     : plan_(plan),
       rank_(rank),
       mode_(mode),
+      memory_(memory),
       has_experts_in_turn_(experts == ExpertGradients::kInTurn && mode != GradientMode::kFloat32),
       tied_(tied_unit(stages)) {
-  const GradientMemory memory = plan_gradients(plan, stages, rank, mode, experts);
+  const GradientMemory planned = plan_gradients(plan, stages, rank, mode, experts);
   if (mode != GradientMode::kRelease)
-    shards_.emplace(plan, rank, mode == GradientMode::kFloat32 ? DType::kFloat32 : DType::kBFloat16,
+    shards_.emplace(plan, rank, mode == GradientMode::kFloat32 ? DType::kFloat32 : DType::kBFloat16, memory,
                     "gradient shards", ShardArena::Units::kTrained);
-  dense_ = allocate(compute_memory(), memory.dense, "gradients of a stage");
-  experts_ = allocate(compute_memory(), memory.experts, "gradients of experts");
-  kept_ = allocate(compute_memory(), memory.kept, "gradients of the tied embedding");
+  dense_ = allocate(memory, planned.dense, "gradients of a stage");
+  experts_ = allocate(memory, planned.experts, "gradients of experts");
+  kept_ = allocate(memory, planned.kept, "gradients of the tied embedding");
 }
 
 float* GradientStore::sums(int unit) const {

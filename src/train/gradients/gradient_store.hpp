@@ -11,12 +11,13 @@ namespace sluice {
 
 class GradientStore {
  public:
-  /// Allocates as plan_gradients() says, and nothing after that. `plan` must outlive the store.
+  /// Allocates as plan_gradients() says, in `memory`, and nothing after that. `plan` must outlive the store.
   GradientStore(const ShardPlan& plan, const StagePlan& stages, int rank, GradientMode mode,
-                ExpertGradients experts);
+                ExpertGradients experts, MemoryKind memory);
 
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] MemoryKind memory() const { return memory_; }
   /// Whether experts use the memory for their gradients in turn, as in ExpertGradients::kInTurn.
   [[nodiscard]] bool has_experts_in_turn() const { return has_experts_in_turn_; }
 
@@ -35,6 +36,7 @@ class GradientStore {
   const ShardPlan& plan_;
   int rank_;
   GradientMode mode_;
+  MemoryKind memory_;
   bool has_experts_in_turn_;
   int tied_;
   std::optional<ShardArena> shards_;

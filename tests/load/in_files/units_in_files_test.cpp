@@ -47,8 +47,9 @@ class UnitsInFilesTest : public testing::Test {
   [[nodiscard]] fs::path model() const { return directory_ / "model"; }
 
   [[nodiscard]] std::unique_ptr<ShardArena> loaded(std::span<const int> elsewhere) const {
-    auto arena = std::make_unique<ShardArena>(*shards_, test_world().rank(), DType::kBFloat16, "weights",
-                                              ShardArena::Units::kAll, &stored_, elsewhere);
+    auto arena =
+        std::make_unique<ShardArena>(*shards_, test_world().rank(), DType::kBFloat16, MemoryKind::kPrivate,
+                                     "weights", ShardArena::Units::kAll, &stored_, elsewhere);
     LoadPlanOptions options{.readers = ReaderAssignment::all(test_world().size())};
     for (const int unit : elsewhere)
       for (const Placement& placement : layouts_->units[static_cast<std::size_t>(unit)].placements())

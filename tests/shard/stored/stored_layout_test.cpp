@@ -67,7 +67,8 @@ struct Published {
 
 /// Keeps all that `rank` owns, row by row, as pieces of a load come.
 ShardArena filled(const Published& published, const ShardPlan& plan, int rank) {
-  ShardArena arena(plan, rank, DType::kFloat32, "weights", ShardArena::Units::kAll, &published.stored);
+  ShardArena arena(plan, rank, DType::kFloat32, MemoryKind::kPrivate, "weights", ShardArena::Units::kAll,
+                   &published.stored);
   for (const StoredRange& range : published.stored.ranges) {
     const auto i = static_cast<std::size_t>(range.encoding);
     const Encoding& encoding = published.stored.encodings[i];

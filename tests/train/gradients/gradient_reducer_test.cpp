@@ -56,8 +56,10 @@ class GradientReducerTest : public testing::TestWithParam<bool> {
   test::SmallModel model_{nlohmann::json::object({{"tie_word_embeddings", true}})};
   ShardPlan plan_{model_.layouts, {.world = comm_.size(), .expert_parallel = GetParam() ? comm_.size() : 1}};
   StagePlan stages_ = make_stage_plan(model_.layouts, TiedHead::kYes);
-  GradientStore store_{plan_, stages_, comm_.rank(), GradientMode::kFloat32, ExpertGradients::kTogether};
-  ParameterViews views_{model_.description.manifest, plan_, comm_.rank(), DType::kFloat32};
+  GradientStore store_{
+      plan_, stages_, comm_.rank(), GradientMode::kFloat32, ExpertGradients::kTogether, MemoryKind::kPrivate};
+  ParameterViews views_{model_.description.manifest, plan_, comm_.rank(), DType::kFloat32,
+                        MemoryKind::kPrivate};
   RankMesh mesh_{comm_, plan_.dims()};
   GradientReducer reducer_{mesh_, stages_, views_, store_, [](const GradientPart&) {}};
 };
