@@ -4,8 +4,7 @@
 //   mpirun -np 3 sluice run job.toml --set job.kind=export --set export.path=out
 
 #include "adapter/adapter_load.hpp"
-#include "job/export_adapter.hpp"
-#include "job/export_weights.hpp"
+#include "job/export_model.hpp"
 #include "job/job.hpp"
 #include "job/run_metrics.hpp"
 #include "job/weights.hpp"
@@ -26,7 +25,7 @@ void run_export(JobContext& context) {
   require_export(context);
   Weights weights = make_weights(context);
   if (auto metrics = open_metrics(context, weights.load)) metrics->close();
-  if (!context.blueprint.adapter) return export_weights(context, ArenaValues(weights.arena));
+  if (!context.blueprint.adapter) return export_model(context, ArenaValues(weights.arena), weights.arena);
   const ShardArena adapter = load_float32_adapter(context);
   export_model(context, ArenaValues(adapter), weights.arena);
 }

@@ -2,8 +2,7 @@
 
 #include "base/log.hpp"
 #include "job/console.hpp"
-#include "job/export_adapter.hpp"
-#include "job/export_weights.hpp"
+#include "job/export_model.hpp"
 
 #include <filesystem>
 #include <span>

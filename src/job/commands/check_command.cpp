@@ -6,7 +6,7 @@
 #include "job/commands/findings.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
-#include "job/export_weights.hpp"
+#include "job/export_model.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/input_check.hpp"
 #include "job/prepare/load_request.hpp"

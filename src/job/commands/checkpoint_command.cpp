@@ -1,3 +1,4 @@
+#include "adapter/adapter_save.hpp"
 #include "adapter/merge.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
@@ -12,7 +13,7 @@
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
-#include "job/export_adapter.hpp"
+#include "job/export_model.hpp"
 #include "job/prepare/trained_parameters.hpp"
 #include "job/progress_line.hpp"
 #include "job/saving/step_table.hpp"

@@ -6,7 +6,7 @@
 #include "base/version.hpp"
 #include "comm/run_together.hpp"
 #include "job/console.hpp"
-#include "job/export_adapter.hpp"
+#include "job/export_model.hpp"
 #include "job/launch/rank_record.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/saving/restore_held.hpp"

@@ -1,7 +1,11 @@
-#include "job/export_weights.hpp"
+#include "job/export_model.hpp"
 
+#include "adapter/adapter_save.hpp"
 #include "adapter/merge.hpp"
+#include "adapter/merged_values.hpp"
+#include "adapter/peft_layout.hpp"
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
@@ -10,19 +14,17 @@
 #include "export/streaming_exporter.hpp"
 #include "io/file.hpp"
 #include "job/console.hpp"
-#include "job/export_adapter.hpp"
 #include "job/progress_line.hpp"
 #include "job/target_place.hpp"
 #include "weights/checkpoint_match.hpp"
 #include "weights/staged_directory.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -187,6 +189,19 @@ void print_export(const ExportPlan& plan, const ExportReport& report) {
                 report.directory.string());
 }
 
+/// Whether a job that exports writes only its adapters.
+bool exports_adapter(const Blueprint& blueprint) {
+  return !blueprint.model.adapters.empty() && blueprint.config.export_.adapters == ExportAdapters::kKeep;
+}
+
+/// Bytes of the tensors in an exported adapter's directory.
+std::int64_t adapter_bytes(const Blueprint& blueprint) {
+  std::int64_t bytes = 0;
+  for (const PeftTensor& tensor : peft_tensors(blueprint.model.adapters, blueprint.model.manifest, {}))
+    bytes += tensor.parts.back().end() * size_of(tensor.entry.dtype);
+  return bytes;
+}
+
 ExportSize size_of_adapter(const Blueprint& blueprint) {
   return {2 * std::ssize(blueprint.model.adapters.tensors), adapter_bytes(blueprint), 1};
 }
@@ -205,6 +220,47 @@ ExportSize size_of_model(const Blueprint& blueprint, const ShardPlan& shards) {
   for (const CompanionFile& companion : companion_files(config.model.path).files)
     static_cast<void>(InputFile::open(companion.path));
   return {plan.tensor_count(), plan.file_bytes(), static_cast<int>(plan.files().size())};
+}
+
+void begin_export(JobContext& context) {
+  context.comm.set_deadline("export", context.config().deadline.load_seconds);
+  context.directory.set_status("exporting");
+}
+
+/// Collective.
+void export_weights(JobContext& context, const ShardValues& values) {
+  begin_export(context);
+  const JobConfig& config = context.config();
+  const Written written = plan_of_job(context, values.dtype());
+
+  ProgressLine progress("export");
+  ExportOptions options;
+  options.source = config.model.path;
+  options.companions = written.companions;
+  options.storage = written.storage;
+  options.staging_bytes = config.load.chunk_bytes;
+  options.keep_cached = config.load.page_cache == CachePolicy::kKeep;
+  options.progress = std::ref(progress);
+  const ExportReport report =
+      export_checkpoint(context.comm, written.plan, values, config.export_.path, options);
+  if (context.is_root()) print_export(written.plan, report);
+}
+
+/// Collective.
+void export_adapter(JobContext& context, const ShardValues& values) {
+  begin_export(context);
+  const JobConfig& config = context.config();
+  const Blueprint& blueprint = context.blueprint;
+  AdapterSaveOptions options;
+  options.style = adapter_style(blueprint);
+  options.base_model = base_model_name(config.model.path);
+  options.chunk_bytes = config.load.chunk_bytes;
+  const Stopwatch watch;
+  const fs::path directory = save_adapter(context.comm, blueprint.model.adapters, blueprint.model.manifest,
+                                          values, config.export_.path, options);
+  if (!context.is_root()) return;
+  console::line("export    adapters of {} weights, {}, {:.2f} s: {}", blueprint.model.adapters.tensors.size(),
+                format_bytes(adapter_bytes(blueprint)), watch.seconds(), directory.string());
 }
 
 }  // namespace
@@ -238,23 +294,26 @@ void require_export(JobContext& context) {
   require_shared_directory(context.comm, "export.path", context.config().export_.path, SeenBy::kAnyRanks);
 }
 
-void export_weights(JobContext& context, const ShardValues& values) {
-  const JobConfig& config = context.config();
-  context.comm.set_deadline("export", config.deadline.load_seconds);
-  context.directory.set_status("exporting");
-  const Written written = plan_of_job(context, values.dtype());
+void export_model(JobContext& context, const ShardValues& values, ShardArena& weights) {
+  const Blueprint& blueprint = context.blueprint;
+  if (blueprint.model.adapters.empty()) return export_weights(context, values);
+  if (exports_adapter(blueprint)) return export_adapter(context, values);
+  context.comm.set_deadline("export", context.config().deadline.load_seconds);
+  const std::vector<StoredChange> changes = merge_adapters(context.comm, blueprint.model.manifest, values,
+                                                           weights, context.config().load.chunk_bytes);
+  const ArenaValues base(weights);
+  export_weights(context, MergedValues(base, changes));
+}
 
-  ProgressLine progress("export");
-  ExportOptions options;
-  options.source = config.model.path;
-  options.companions = written.companions;
-  options.storage = written.storage;
-  options.staging_bytes = config.load.chunk_bytes;
-  options.keep_cached = config.load.page_cache == CachePolicy::kKeep;
-  options.progress = std::ref(progress);
-  const ExportReport report =
-      export_checkpoint(context.comm, written.plan, values, config.export_.path, options);
-  if (context.is_root()) print_export(written.plan, report);
+PeftStyle adapter_style(const Blueprint& blueprint) {
+  if (blueprint.adapter) return blueprint.adapter->style;
+  return {blueprint.config.lora.rslora, blueprint.model.manifest.wrapped_name("model.")};
+}
+
+std::string base_model_name(const fs::path& model) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(model, error);
+  return (error ? model : absolute.lexically_normal()).string();
 }
 
 }  // namespace sluice
