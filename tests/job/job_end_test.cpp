@@ -1,7 +1,7 @@
 #include "job/launch/job_end.hpp"
 
 #include "job/launch/host_network.hpp"
-#include "job/launch/restarts.hpp"
+#include "job/launch/hosts_launch.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>

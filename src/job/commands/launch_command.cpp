@@ -14,7 +14,6 @@
 #include "job/launch/hosts_launch.hpp"
 #include "job/launch/launch_mark.hpp"
 #include "job/launch/launcher.hpp"
-#include "job/launch/restarts.hpp"
 #include "job/signal_watch.hpp"
 #include "train/guard/step_limit.hpp"
 
@@ -157,7 +156,7 @@ int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchH
   if (!arguments.command.empty()) console::keep_stdout_for_results();
   read_job(arguments, launch);
   launch.run_id = run_id(arguments, launch.run);
-  return run_with_restarts(launch, arguments.restarts);
+  return run_on_hosts(launch, arguments.restarts);
 }
 
 /// Hosts given by --hosts or by the launcher's options; not by both, because mpirun would combine them.

@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "comm/outcome.hpp"
 #include "job/console.hpp"
 #include "job/launch/handover/handover.hpp"
 #include "job/launch/host_network.hpp"
@@ -21,12 +22,23 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace sluice {
 namespace {
+
+struct LaunchEnd {
+  int code = 0;  ///< exit status of the job
+  /// Whether the job failed, and starting it again may help (may_start_again() of job_end.hpp).
+  bool may_start_again = false;
+  std::int64_t saved_step = 0;  ///< last step that the job's ranks have saved; 0: none
+};
 
 /// Names of Open MPI's settings for the network of ranks and of daemons.
 constexpr const char* kNetworkOfRanks = "btl_tcp_if_include";
@@ -198,9 +210,8 @@ void hand_inputs_over(const HostsLaunch& launch, Monitors& monitors) {
   }
 }
 
-}  // namespace
-
-LaunchEnd run_on_hosts(const HostsLaunch& launch) {
+/// Starts the ranks and waits for their end, which it brings about within 15 s of the first one that fails.
+LaunchEnd run_once(const HostsLaunch& launch) {
   ::signal(SIGPIPE, SIG_IGN);  // writing to a monitor that has ended must not end this process
   constexpr double kMoreSilence = 15;
   const std::string id = new_launch_id(launch.run_id);
@@ -211,6 +222,43 @@ LaunchEnd run_on_hosts(const HostsLaunch& launch) {
   std::vector<std::string> words = launcher_words(launch, ranks, monitors, id);
   words.insert(words.end(), launch.command.begin(), launch.command.end());
   return LaunchedJob(launch, ranks, words, monitors).run();
+}
+
+/// Runs the job again; even too few hosts that answer may be temporary.
+LaunchEnd run_again(const HostsLaunch& launch) {
+  LaunchEnd end;
+  const Outcome failure = outcome_of([&] { end = run_once(launch); });
+  if (!failure.failed()) return end;
+  console::report("sluice: " + failure.text);
+  return {static_cast<int>(failure.code), failure.code == ExitCode::kInternal};
+}
+
+}  // namespace
+
+double restart_delay(int restart) {
+  constexpr double kFirst = 2, kMost = 60;
+  return std::min(kMost, std::ldexp(kFirst, std::min(restart, 16) - 1));
+}
+
+int run_on_hosts(const HostsLaunch& launch, int most_restarts) {
+  std::int64_t saved = 0;
+  LaunchEnd end = run_once(launch);
+  for (int in_a_row = 1; end.may_start_again && most_restarts > 0; ++in_a_row) {
+    if (end.saved_step > saved) in_a_row = 1;
+    saved = std::max(saved, end.saved_step);
+    if (in_a_row > most_restarts) {
+      console::report(fmt::format("sluice: {} restarts in a row have saved no step{}, so this is the end",
+                                  most_restarts, saved == 0 ? "" : fmt::format(" after step {}", saved)));
+      break;
+    }
+    const double delay = restart_delay(in_a_row);
+    console::line("restart   {} of {} without a new saved step, in {:.0f} s, from {}; Ctrl-C ends it",
+                  in_a_row, most_restarts, delay,
+                  saved == 0 ? "what is saved" : fmt::format("step {}", saved));
+    std::this_thread::sleep_for(std::chrono::duration<double>(delay));
+    end = run_again(launch);
+  }
+  return end.code;
 }
 
 }  // namespace sluice

@@ -1,10 +1,10 @@
-// Runs a job on several hosts, from their first answer to the end of all of its processes.
+// Runs a job on several hosts, from their first answer to the end of all of its processes, and starts it again
+// when a rank, a host or a link is lost.
 #pragma once
 
 #include "job/launch/handover/job_inputs.hpp"
 #include "job/launch/host_list.hpp"
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -29,17 +29,17 @@ struct HostsLaunch {
   double longest_section_seconds = 0;
 };
 
-struct LaunchEnd {
-  int code = 0;  ///< exit status of the job
-  /// Whether the job failed, and starting it again may help (may_start_again() of job_end.hpp).
-  bool may_start_again = false;
-  std::int64_t saved_step = 0;  ///< last step that the job's ranks have saved; 0: none
-};
+/// Seconds between the end of an attempt and restart number `restart`, from 1 on, of a row without a new
+/// checkpoint: doubled each time, at most a minute.
+[[nodiscard]] double restart_delay(int restart);
 
 /// Starts the ranks and waits for their end, which it brings about within 15 s of the first one that fails,
-/// on every host that it can reach, and explains once on stderr. The exit status is what the ranks ended
-/// with, 70 where a rank, a host or a link was lost. Errors of Monitors (job/launch/monitors.hpp) if too few
-/// hosts are ready, and of hand_over().
-[[nodiscard]] LaunchEnd run_on_hosts(const HostsLaunch& launch);
+/// on every host that it can reach, and explains once on stderr. Where a rank, a host or a link is lost, and
+/// starting again may help, it does so at most `most_restarts` times in a row without a step that the ranks
+/// say to have saved; hosts that do not answer are left out each time, as far as launch.least_slots allows.
+/// Between two attempts a signal ends this process as by default. Returns the exit status of the last
+/// attempt: what its ranks ended with, 70 where a rank, a host or a link was lost. Errors of Monitors
+/// (job/launch/monitors.hpp) if too few hosts are ready at the first start, and of hand_over().
+[[nodiscard]] int run_on_hosts(const HostsLaunch& launch, int most_restarts);
 
 }  // namespace sluice
