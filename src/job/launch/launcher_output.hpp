@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "job/launch/rank_death.hpp"
+#include "job/launch/job_end.hpp"
 #include "job/launch/rank_record.hpp"
 
 #include <cstdint>
