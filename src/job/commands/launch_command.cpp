@@ -10,10 +10,10 @@
 #include "job/launch/handover/job_inputs.hpp"
 #include "job/launch/host_command.hpp"
 #include "job/launch/host_list.hpp"
-#include "job/launch/host_monitor.hpp"
 #include "job/launch/hosts_launch.hpp"
 #include "job/launch/launch_mark.hpp"
 #include "job/launch/launcher.hpp"
+#include "job/launch/monitors.hpp"
 #include "job/signal_watch.hpp"
 #include "train/guard/step_limit.hpp"
 

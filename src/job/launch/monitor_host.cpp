@@ -1,9 +1,8 @@
-#include "job/launch/host_monitor.hpp"
-
 #include "base/error.hpp"
 #include "job/input_lines.hpp"
 #include "job/launch/host_network.hpp"
 #include "job/launch/launch_mark.hpp"
+#include "job/launch/monitors.hpp"
 #include "job/run_lock.hpp"
 
 #include <fcntl.h>
@@ -108,15 +107,15 @@ int monitor_host() {
   const MonitorOrder order = read_order(lines);
   MonitorPlace place;
   if (!place.take(order.run)) {
-    say(Json{
-        {"refused",
-         "another launch of this run works there; end it first, or give this one a job.output of its own"}}
-            .dump());
+    const MonitorAnswer refusal{
+        .refused =
+            "another launch of this run works there; end it first, or give this one a job.output of its own"};
+    say(Json(refusal).dump());
     return static_cast<int>(ExitCode::kBadConfig);
   }
-  const int fenced = end_marked_processes(order.run + "-");
-  const Json ready{{"host", host_name()}, {"addresses", interface_addresses()}, {"ended", fenced}};
-  if (say(ready.dump())) watch(lines, place, order);
+  const int ended = end_marked_processes(order.run + "-");
+  const MonitorAnswer ready{.host = host_name(), .addresses = interface_addresses(), .ended = ended};
+  if (say(Json(ready).dump())) watch(lines, place, order);
   end_marked_processes(order.launch);
   return 0;
 }

@@ -8,11 +8,18 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <numeric>
+#include <utility>
 
 namespace sluice {
 namespace {
 
+using Json = nlohmann::json;
+
+/// Seconds of silence after which a host counts as out of reach.
+constexpr double kSilentSeconds = 4 * kBeatSeconds;
 constexpr double kAnswerSeconds = 30;
 /// Seconds that hosts have to answer once those that have answered suffice.
 constexpr double kOthersSeconds = 10;
@@ -28,12 +35,48 @@ std::vector<int> ranks_of(const HostMonitor& monitor, int first_slot,
                           const std::map<int, std::string>& hosts) {
   std::vector<int> ranks;
   for (const auto& [rank, host] : hosts)
-    if (host == monitor.name()) ranks.push_back(rank);
+    if (host == monitor.answer().host) ranks.push_back(rank);
   for (int slot = 0; slot < monitor.host().slots && hosts.empty(); ++slot) ranks.push_back(first_slot + slot);
   return ranks;
 }
 
 }  // namespace
+
+HostMonitor::HostMonitor(LaunchHost host, const std::vector<std::string>& agent, const MonitorOrder& order)
+    : host_(std::move(host)), command_(host_.name, agent, "host-monitor") {
+  say(Json(order).dump());
+}
+
+void HostMonitor::say(const std::string& word) {
+  [[maybe_unused]] const std::int64_t written = command_.write(word + "\n");
+}
+
+void HostMonitor::read() {
+  text_ += command_.read();
+  for (std::size_t end = 0; (end = text_.find('\n')) != text_.npos; text_.erase(0, end + 1))
+    take_line(text_.substr(0, end));
+}
+
+/// Handles a line; output of a host's login script is ignored.
+void HostMonitor::take_line(const std::string& line) {
+  since_word_.restart();
+  if (line.starts_with('{')) {
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) return;
+    answer_ = json.get<MonitorAnswer>();
+    is_ready_ = answer_.refused.empty();
+  } else if (is_ready_) {
+    std::from_chars(line.data(), line.data() + line.size(), ranks_);
+  }
+}
+
+bool HostMonitor::answers() const { return descriptor() >= 0 && since_word_.seconds() < kSilentSeconds; }
+
+Outcome HostMonitor::why_not_ready() {
+  if (!answer_.refused.empty())
+    return {ExitCode::kBadConfig, fmt::format("{}: {}", host_.name, answer_.refused)};
+  return command_.why_not_done();
+}
 
 void await_readable(const std::vector<int>& descriptors) {
   std::vector<pollfd> waited;
@@ -48,9 +91,9 @@ Monitors::Monitors(const std::vector<LaunchHost>& hosts, const std::vector<std::
   require_ready(least_slots);
   std::erase_if(all_, [](const HostMonitor& monitor) { return !monitor.is_ready(); });
   for (const HostMonitor& monitor : all_)
-    if (monitor.fenced() > 0)
+    if (const int ended = monitor.answer().ended; ended > 0)
       console::line("hosts     {}: processes that an earlier launch of this run had left were ended: {}",
-                    monitor.host().name, monitor.fenced());
+                    monitor.host().name, ended);
 }
 
 void Monitors::read() {
@@ -60,7 +103,7 @@ void Monitors::read() {
 void Monitors::beat() {
   if (since_beat_.seconds() < kBeatSeconds) return;
   since_beat_.restart();
-  for (HostMonitor& monitor : all_) monitor.beat();
+  for (HostMonitor& monitor : all_) monitor.say(".");
 }
 
 std::vector<LaunchHost> Monitors::hosts() const {
@@ -77,14 +120,14 @@ std::vector<int> Monitors::descriptors() const {
 
 std::string Monitors::networks() const {
   std::vector<HostAddresses> hosts;
-  for (const HostMonitor& monitor : all_) hosts.push_back({monitor.host().name, monitor.addresses()});
+  for (const HostMonitor& monitor : all_) hosts.push_back({monitor.host().name, monitor.answer().addresses});
   return networks_of(hosts);
 }
 
 std::string Monitors::addresses_text() const {
   std::vector<std::string> texts;
   for (const HostMonitor& monitor : all_)
-    texts.push_back(fmt::format("{} {}", monitor.host().name, fmt::join(monitor.addresses(), " ")));
+    texts.push_back(fmt::format("{} {}", monitor.host().name, fmt::join(monitor.answer().addresses, " ")));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
@@ -108,7 +151,7 @@ std::vector<LostHost> Monitors::lost(const std::map<int, std::string>& hosts) co
 }
 
 void Monitors::end_processes() {
-  for (HostMonitor& monitor : all_) monitor.end_processes();
+  for (HostMonitor& monitor : all_) monitor.say("end");
   for (const Deadline deadline(kMonitorSeconds); !deadline.passed();) {
     read();
     const auto is_done = [](const HostMonitor& monitor) {
@@ -145,7 +188,7 @@ void Monitors::require_ready(int least_slots) {
   bool is_refused = false;
   for (HostMonitor& monitor : all_) {
     if (monitor.is_ready()) continue;
-    is_refused = is_refused || monitor.refuses();
+    is_refused = is_refused || !monitor.answer().refused.empty();
     const Outcome one = monitor.why_not_ready();
     lack.code = lack.code == ExitCode::kInternal ? lack.code : one.code;
     lack.text += "\n  " + one.text;
