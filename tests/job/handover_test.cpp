@@ -1,7 +1,6 @@
 #include "job/launch/handover/handover.hpp"
 
 #include "checkpoint/step_directory.hpp"
-#include "job/launch/handover/handed_file.hpp"
 #include "job/run_lock.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -87,12 +87,15 @@ std::int64_t HostCommand::write(std::string_view text) {
   return errno == EAGAIN || errno == EINTR ? 0 : -1;
 }
 
-std::string HostCommand::read() {
-  if (output_.get() < 0) return "";
+std::optional<std::string> HostCommand::next_line() {
   bool at_end = false;
-  std::string text = read_now(output_.get(), at_end);
+  if (output_.get() >= 0) text_ += read_now(output_.get(), at_end);
   if (at_end) output_ = FileDescriptor(-1);
-  return text;
+  const std::size_t end = text_.find('\n');
+  if (end == text_.npos) return std::nullopt;
+  std::string line = text_.substr(0, end);
+  text_.erase(0, end + 1);
+  return line;
 }
 
 Outcome HostCommand::why_not_done() {

@@ -26,8 +26,9 @@ class HostCommand {
 
   /// Writes as much as the command accepts at once; returns the bytes written, -1 if it reads no more.
   [[nodiscard]] std::int64_t write(std::string_view text);
-  /// Output that is available at once; "" if there is none. After its end the descriptor is -1.
-  [[nodiscard]] std::string read();
+  /// Next complete line of the output, without its end, if it is available at once. After the end of the
+  /// output its descriptor is -1.
+  [[nodiscard]] std::optional<std::string> next_line();
 
   /// Descriptors of the command's output and input; -1 once the output has ended.
   [[nodiscard]] int output() const { return output_.get(); }
@@ -42,6 +43,7 @@ class HostCommand {
   std::string program_;  ///< path of this program
   FileDescriptor input_{-1};
   FileDescriptor output_{-1};
+  std::string text_;           ///< output that was read, without a complete line yet
   FileDescriptor errors_{-1};  ///< stderr of the command and of the agent
   std::optional<ChildProcess> child_;
 };

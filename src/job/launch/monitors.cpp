@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace sluice {
@@ -52,9 +53,7 @@ void HostMonitor::say(const std::string& word) {
 }
 
 void HostMonitor::read() {
-  text_ += command_.read();
-  for (std::size_t end = 0; (end = text_.find('\n')) != text_.npos; text_.erase(0, end + 1))
-    take_line(text_.substr(0, end));
+  while (const std::optional<std::string> line = command_.next_line()) take_line(*line);
 }
 
 /// Handles a line; output of a host's login script is ignored.

@@ -79,7 +79,6 @@ class HostMonitor {
 
   LaunchHost host_;
   HostCommand command_;
-  std::string text_;  ///< bytes that were read, without a complete line yet
   MonitorAnswer answer_;
   Stopwatch since_word_;
   int ranks_ = 0;

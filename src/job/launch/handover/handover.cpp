@@ -5,7 +5,6 @@
 #include "base/digest.hpp"
 #include "base/error.hpp"
 #include "io/file.hpp"
-#include "job/launch/handover/handed_file.hpp"
 #include "job/launch/host_command.hpp"
 
 #include <poll.h>
@@ -97,10 +96,8 @@ class Handover {
                                  pollfd{events_of_input != 0 ? command_.input() : -1, events_of_input, 0}};
     ::poll(waited.data(), waited.size(), milliseconds);
     on_wait_();
-    text_ += command_.read();
-    if (const std::size_t end = text_.find('\n'); end != text_.npos) {
-      Json answer = Json::parse(text_.substr(0, end), nullptr, /*allow_exceptions=*/false);
-      text_.erase(0, end + 1);
+    if (const std::optional<std::string> line = command_.next_line()) {
+      Json answer = Json::parse(*line, nullptr, /*allow_exceptions=*/false);
       if (answer.is_object()) return answer;  // other lines are output of a login script
     }
     if (command_.output() < 0) command_.why_not_done().throw_if_failed();
@@ -113,7 +110,6 @@ class Handover {
   const std::string& host_;
   HostCommand command_;
   const std::function<void()>& on_wait_;
-  std::string text_;
   Stopwatch since_progress_;
 };
 

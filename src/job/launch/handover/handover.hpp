@@ -2,19 +2,41 @@
 // own host alone needs it.
 //
 // `sluice receive-files` runs on the other host. What the two say is JSON, a line each. The launch:
-// {"directory", "files": [{"path", "bytes", "changed", "digest", "stays"}]}. The host: {"lacks": [numbers of files]},
-// or {"refused", "code"}. The launch: the bytes of these files, one behind the other. The host: {"lacks": []}
-// when all of them lie on disk under their names, or {"refused", "code"}.
+// {"directory", "files": [HandedFile, ...]}. The host: {"lacks": [numbers of files]}, or {"refused", "code"}.
+// The launch: the bytes of these files, one behind the other. The host: {"lacks": []} when all of them lie on
+// disk under their names, or {"refused", "code"}.
 #pragma once
 
 #include "job/launch/handover/job_inputs.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace sluice {
+
+/// Description of a file in a handover, for both sides.
+struct HandedFile {
+  std::filesystem::path path;
+  std::int64_t bytes = 0;
+  std::int64_t changed = 0;  ///< time of the last change, in ns of the file system's clock
+  std::string digest{};      ///< digest of the content, hexadecimal; "" for files of more than 64 MiB
+  bool stays = false;        ///< whether a host keeps its own file at this path, whatever its content
+
+  /// Description of an existing file. Errors as InputFile::open().
+  [[nodiscard]] static HandedFile describe(const std::filesystem::path& path);
+  /// Description of a file as other hosts get it. Errors as InputFile::open().
+  [[nodiscard]] static HandedFile describe(const JobInput& input);
+
+  [[nodiscard]] bool has_same_content(const HandedFile& other) const {
+    return bytes == other.bytes && digest == other.digest;
+  }
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HandedFile, path, bytes, changed, digest, stays)
 
 /// Gives a host the files that it lacks, under the same paths, and the present directory. A file that is
 /// there is left alone if it is the same: it has the same length, and up to 64 MiB the same digest. One that

@@ -3,7 +3,6 @@
 #include "comm/outcome.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
-#include "job/launch/handover/handed_file.hpp"
 #include "job/launch/handover/handover.hpp"
 #include "weights/staged_directory.hpp"
 
