@@ -1,4 +1,4 @@
-// Choice of the devices of a job: GPUs or CPU for all ranks, and which GPU for each.
+// Choice of the devices of a job: GPUs or CPU for all ranks, and which GPU for each; connects these GPUs.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -6,6 +6,7 @@
 #include "device/devices.hpp"
 #include "device/memory.hpp"
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,6 +61,13 @@ void require_device_in_build(const DeviceSettings& settings);
 /// Collective over `comm`; throws alike on every rank. Makes the GPU that this rank has claimed the current
 /// one.
 void use_claimed_gpu(Communicator& comm, const DeviceClaim& claim);
+
+/// Collective over `comm`, which must outlive the result and whose deadlines hold for it. A communicator for
+/// the memory of the GPUs that use_claimed_gpu() made current: NCCL's, or in a build without it `comm`'s
+/// through main memory. NCCL's has carried a first message from each to each: what it sets up with its first
+/// operation belongs to the memory a rank has before it loads, and links that do not work are found before
+/// anything is read. Error(kInternal) if one does not.
+[[nodiscard]] std::unique_ptr<Communicator> connect_gpus(Communicator& comm);
 
 /// Text of a choice: "3 of NVIDIA GB10, one a rank", "CPU", "CPU, as no CUDA-capable device is detected".
 [[nodiscard]] std::string device_text(const DeviceChoice& choice);

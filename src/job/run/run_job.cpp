@@ -13,7 +13,6 @@
 #include "job/console.hpp"
 #include "job/job.hpp"
 #include "job/launch/rank_record.hpp"
-#include "job/prepare/connect_gpus.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
