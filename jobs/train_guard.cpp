@@ -2,7 +2,7 @@
 
 #include "base/fault.hpp"
 #include "base/log.hpp"
-#include "job/prepare/balancing_loss.hpp"
+#include "job/prepare/trainer_options.hpp"
 #include "train/guard/rank_comparison.hpp"
 
 #include <optional>

@@ -3,9 +3,9 @@
 #include "base/version.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
 #include "device/devices.hpp"
-#include "job/prepare/balancing_loss.hpp"
 #include "job/prepare/model_source.hpp"
 #include "job/prepare/trained_parameters.hpp"
+#include "job/prepare/trainer_options.hpp"
 #include "model/agreed_settings.hpp"
 
 #include <filesystem>

@@ -1,6 +1,10 @@
 #include "job/prepare/trainer_options.hpp"
 
-#include "job/prepare/balancing_loss.hpp"
+#include "base/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
 
 namespace sluice {
 
@@ -17,6 +21,56 @@ TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& 
 
 LearningRateSchedule learning_rate_schedule(const JobConfig& config) {
   return {config.schedule, config.optimizer.learning_rate, config.train.steps};
+}
+
+double balancing_coefficient(const TrainSettings& train, const ModelConfig& model) {
+  constexpr double kDefault = 0.001;
+  const bool is_given = train.aux_loss_coefficient >= 0;
+  if (model.router.has_balancing_loss()) return is_given ? train.aux_loss_coefficient : kDefault;
+  if (is_given && train.aux_loss_coefficient != 0)
+    fail(
+        ExitCode::kBadConfig, "train.aux_loss_coefficient: found {:g}, expected 0: {} has {}",
+        train.aux_loss_coefficient, model.model_type,
+        model.router.has_correction_bias
+            ? "correction biases in place of a load-balancing loss; train.router_bias_update_rate moves them"
+            : "no load-balancing loss; train.router_z_loss keeps its routers from growing sure of a few experts");
+  return 0;
+}
+
+std::string balancing_advice(const TrainSettings& train, const ModelConfig& model) {
+  if (model.router.has_correction_bias)
+    return fmt::format("train.router_bias_update_rate = {:g}",
+                       std::max(0.001, 2 * train.router_bias_update_rate));
+  if (!model.router.has_balancing_loss())
+    return fmt::format("train.router_z_loss = {:g}, or a longer schedule.warmup_steps",
+                       std::max(0.001, 10 * train.router_z_loss));
+  const double coefficient = balancing_coefficient(train, model);
+  const double more = coefficient == 0 ? 0.001 : coefficient * 10;
+  if (train.aux_loss_scope == BalancingScope::kModel)
+    return fmt::format("train.aux_loss_scope = \"layer\" and train.aux_loss_coefficient = {:g}", more);
+  return fmt::format("train.aux_loss_coefficient = {:g}, or a longer schedule.warmup_steps", more);
+}
+
+void require_routers(const TrainSettings& train, const ModelConfig& model) {
+  if (train.router_z_loss == 0 || model.moe_layer_count() > 0) return;
+  fail(ExitCode::kBadConfig,
+       "train.router_z_loss: found {:g}, expected 0: this {} has no layer with experts, so no router",
+       train.router_z_loss, model.model_type);
+}
+
+void require_movable_biases(const JobConfig& config, const ModelConfig& model) {
+  const double rate = config.train.router_bias_update_rate;
+  if (rate == 0) return;
+  if (!model.router.has_correction_bias)
+    fail(ExitCode::kBadConfig,
+         "train.router_bias_update_rate: found {:g}, expected 0: the router of {} has no correction bias; "
+         "train.aux_loss_coefficient balances its experts",
+         rate, model.model_type);
+  if (config.lora.trains())
+    fail(ExitCode::kBadConfig,
+         "train.router_bias_update_rate: found {:g}, expected 0, because an adapter holds no correction "
+         "biases, and the model that it is put on has those it was published with",
+         rate);
 }
 
 }  // namespace sluice
