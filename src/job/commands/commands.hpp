@@ -1,11 +1,86 @@
-// The program's commands, in the order of --help. Each has a file NAME_command.cpp in this folder with its
-// options, its arguments and its function, and a line here and in jobs/main.cpp.
+// The program's commands. Each has a file NAME_command.cpp in this folder with its options, its arguments and
+// its function, and a line here and in jobs/main.cpp. Their parts, and options that several commands share.
 #pragma once
 
-#include "job/commands/command_line.hpp"
+#include "config/job_config.hpp"
+#include "job/commands/job_arguments.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace sluice {
 
+/// Words of a command line, without the program.
+using Words = std::vector<std::string>;
+
+/// The command line that is being parsed. `action` is the work of the chosen command: its result is the
+/// process's exit status, its output goes to stdout, and it throws Error on failure; only `run` reports
+/// failures itself, since other ranks are involved.
+struct CommandLine {
+  CLI::App& app;
+  std::function<int()> action{};
+  Words words{};  ///< all words of the command line, without the program
+  /// Words of a command that the ranks of `launch` run in place of a job file.
+  Words rank_command{};
+  std::function<JobConfig()> rank_job{};  ///< function that makes the job of these words
+};
+
+/// A command of the program, with the arguments that its options fill.
+template <class Arguments>
+struct Command {
+  CLI::App& app;
+  Arguments& arguments;
+};
+
+/// Adds a command to `app`, the command line's own or a group, which calls run(arguments) if it is chosen.
+/// Both live as long as `app`; `line` must outlive the parsing.
+template <class Arguments, class Run>
+Command<Arguments> add_command(CommandLine& line, CLI::App& app, const char* name, const char* help,
+                               Run run) {
+  CLI::App* const command = app.add_subcommand(name, help);
+  const auto arguments = std::make_shared<Arguments>();
+  command->callback([&line, arguments, run] { line.action = [arguments, run] { return run(*arguments); }; });
+  return {*command, *arguments};
+}
+
+template <class Arguments, class Run>
+Command<Arguments> add_command(CommandLine& line, const char* name, const char* help, Run run) {
+  return add_command<Arguments>(line, line.app, name, help, run);
+}
+
+/// Adds an option that takes one of a few words.
+template <class Value>
+void add_choice(CLI::App& command, const std::string& option, Value& value,
+                const std::map<std::string, Value>& words, const std::string& help) {
+  std::vector<std::string> names;
+  for (const auto& [name, meaning] : words) names.push_back(name);
+  command
+      .add_option_function<std::string>(
+          option, [&value, words](const std::string& word) { value = words.at(word); }, help)
+      ->check(CLI::IsMember(names));
+}
+
+/// Adds the job file, which `file` describes, and --set.
+void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* file = "Job file (TOML)");
+
+CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const char* help);
+
+/// Adds an option with a size such as 128.5GB.
+void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
+              const std::string& help);
+
+/// Adds an option with a text that may be given several times.
+CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,
+                       const char* help);
+
+// Commands in the order of --help.
 void add_run(CommandLine& line);
 void add_launch(CommandLine& line);
 void add_check(CommandLine& line);

@@ -1,4 +1,4 @@
-#include "job/describe/completions.hpp"
+#include "job/describe/descriptions.hpp"
 
 #include <fmt/ranges.h>
 

@@ -1,9 +1,7 @@
 #include "base/version.hpp"
 #include "io/file.hpp"
 #include "job/commands/commands.hpp"
-#include "job/describe/command_tree.hpp"
-#include "job/describe/completions.hpp"
-#include "job/describe/manual_pages.hpp"
+#include "job/describe/descriptions.hpp"
 #include "job/target_place.hpp"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "job/describe/manual_pages.hpp"
+#include "job/describe/descriptions.hpp"
 
 #include "base/error.hpp"
 

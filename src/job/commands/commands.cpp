@@ -1,4 +1,4 @@
-#include "job/commands/command_line.hpp"
+#include "job/commands/commands.hpp"
 
 #include "base/bytes.hpp"
 
