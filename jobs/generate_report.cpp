@@ -27,7 +27,7 @@ GenerateReport::GenerateReport(JobContext& context) : context_(context) {
   auto tokenizer = request != nullptr ? request->tokenizer : find_tokenizer_for_stops(context);
   requests_ = share_requests(context.comm, [&] {
     JobPrompts read = request != nullptr
-                          ? JobPrompts{request->prompts, tokenizer}
+                          ? JobPrompts(*request)
                           : read_job_prompts(context.config(), context.blueprint.model.config, tokenizer);
     prompts_ = std::move(read.prompts);
     tell_unused_keys(prompts_);

@@ -3,7 +3,7 @@
 
 #include "base/memory.hpp"
 #include "comm/communicator.hpp"
-#include "job/answers/generate_request.hpp"
+#include "job/answers/job_prompts.hpp"
 #include "job/blueprint.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/run_directory.hpp"

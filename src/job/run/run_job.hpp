@@ -3,7 +3,7 @@
 
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/outcome.hpp"
-#include "job/answers/generate_request.hpp"
+#include "job/answers/job_prompts.hpp"
 #include "job/blueprint.hpp"
 #include "job/signal_watch.hpp"
 
