@@ -176,7 +176,7 @@ void RunDirectory::create(const JobConfig& config) {
   const auto last_attempt = static_cast<std::int64_t>(number_in(earlier, "attempt").value_or(0));
   attempt_ = 1 + std::max(last_attempt, found ? found->step.attempt : 0);
   set_job(config);
-  write_status(nullptr);
+  write_status();
   if (!lock_.refusal().empty())
     heartbeat_ = std::jthread([this](const std::stop_token& stop) { beat(stop); });
 }
@@ -186,7 +186,7 @@ void RunDirectory::beat(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, stop, std::chrono::duration<double>(kHeartbeatSeconds),
                          [&] { return stop.stop_requested(); }))
-    if (!tells_of_failure(kAnyCode)) try_write_status(end_ ? &*end_ : nullptr, Durability::kKernel);
+    if (!tells_of_failure(kAnyCode)) try_write_status(Durability::kKernel);
 }
 
 void RunDirectory::set_job(const JobConfig& config) const {
@@ -210,7 +210,7 @@ fs::path RunDirectory::new_segment(const fs::path& name) const {
 void RunDirectory::set_status(const std::string& state) noexcept {
   const std::lock_guard lock(mutex_);
   state_ = state;
-  if (is_root_) try_write_status(end_ ? &*end_ : nullptr);
+  if (is_root_) try_write_status();
 }
 
 void RunDirectory::set_progress(const RunProgress& progress) noexcept {
@@ -218,8 +218,7 @@ void RunDirectory::set_progress(const RunProgress& progress) noexcept {
   const std::lock_guard lock(mutex_);
   const bool is_first = progress_.done == 0;
   progress_ = progress;
-  if (is_root_ && (is_first || since_status_.seconds() >= kSeconds))
-    try_write_status(end_ ? &*end_ : nullptr);
+  if (is_root_ && (is_first || since_status_.seconds() >= kSeconds)) try_write_status();
 }
 
 void RunDirectory::set_done_before(RunProgress progress) noexcept {
@@ -234,7 +233,7 @@ void RunDirectory::set_saved(std::int64_t step, const std::string& when) noexcep
   const std::lock_guard lock(mutex_);
   saved_step_ = step;
   saved_ = when;
-  if (is_root_) try_write_status(end_ ? &*end_ : nullptr);
+  if (is_root_) try_write_status();
 }
 
 void RunDirectory::set_best(std::int64_t step, double held_out_loss) noexcept {
@@ -247,19 +246,20 @@ void RunDirectory::set_done(ExitCode ending, const std::string& note) noexcept {
   const std::lock_guard lock(mutex_);
   heartbeat_.request_stop();
   state_ = ending == ExitCode::kResumable ? "saved" : "done";
-  const Outcome none{ending, ending == ExitCode::kResumable ? "ended by a signal; run again to go on" : note};
-  if (is_root_) try_write_status(&none);
+  end_ = {ending, ending == ExitCode::kResumable ? "ended by a signal; run again to go on" : note};
+  if (is_root_) try_write_status();
 }
 
 void RunDirectory::set_failed(const Outcome& failure) noexcept {
   const std::lock_guard lock(mutex_);
   heartbeat_.request_stop();
   state_ = "failed";
-  // Rank 0 is ended together with the job, so the failing rank writes, if it sees the directory.
-  std::error_code error;
   // The first failure is the cause; a signal may follow from it.
   if (tells_of_failure(kFirstSignalCode)) return;
-  if (is_root_ || (!path_.empty() && fs::exists(path_ / "status.json", error))) try_write_status(&failure);
+  end_ = failure;
+  // Rank 0 is ended together with the job, so the failing rank writes, if it sees the directory.
+  std::error_code error;
+  if (is_root_ || (!path_.empty() && fs::exists(path_ / "status.json", error))) try_write_status();
 }
 
 void RunDirectory::set_ended_by(int signal_number, ExitCode code, const std::string& cause) noexcept {
@@ -277,7 +277,7 @@ void RunDirectory::set_ended_by(int signal_number, ExitCode code, const std::str
                                         "rank has died"
                                       : cause)};
   }
-  try_write_status(&*end_, Durability::kKernel);
+  try_write_status(Durability::kKernel);
 }
 
 /// Whether a rank has recorded that the job failed with a code below `code_limit`.
@@ -286,16 +286,16 @@ bool RunDirectory::tells_of_failure(int code_limit) const noexcept {
   return text_in(status, "state") == "failed" && number_in(status, "exit_code").value_or(0) < code_limit;
 }
 
-void RunDirectory::try_write_status(const Outcome* end, Durability durability) noexcept {
+void RunDirectory::try_write_status(Durability durability) noexcept {
   try {
     since_status_ = {};
-    write_status(end, durability);
+    write_status(durability);
   } catch (const std::exception& e) {
     log::warning("status.json: {}", e.what());
   }
 }
 
-void RunDirectory::write_status(const Outcome* end, Durability durability) const {
+void RunDirectory::write_status(Durability durability) const {
   // Other ranks do not know the progress that rank 0 has written.
   nlohmann::json status = is_root_ ? nlohmann::json::object() : status_if_readable(path_);
   status.update(nlohmann::json{{"state", state_},
@@ -322,8 +322,8 @@ void RunDirectory::write_status(const Outcome* end, Durability durability) const
     status["best_step"] = best_step_;
     status["best_held_out_loss"] = best_loss_;
   }
-  if (end) status["exit_code"] = static_cast<int>(end->code);
-  if (end && !end->text.empty()) status["message"] = end->text;
+  if (end_) status["exit_code"] = static_cast<int>(end_->code);
+  if (end_ && !end_->text.empty()) status["message"] = end_->text;
   write_text_file(path_ / "status.json",
                   status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", durability);
 }

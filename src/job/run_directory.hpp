@@ -7,19 +7,36 @@
 #include "comm/outcome.hpp"
 #include "config/job_config.hpp"
 #include "io/file.hpp"
-#include "job/run/run_progress.hpp"
 #include "job/run_lock.hpp"
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace sluice {
+
+/// Units of progress: the steps of a training, the sequences of an evaluation, the prompts of a generation.
+/// Loads and exports count nothing.
+inline constexpr std::array<std::string_view, 3> kProgressUnits{"step", "sequence", "prompt"};
+
+/// Progress of a job as in status.json, under the name of what is counted: "step" of "steps".
+struct RunProgress {
+  std::string_view unit = kProgressUnits[0];  ///< unit of progress, one of kProgressUnits
+  std::int64_t done = 0;                      ///< number of units done; 0: none yet
+  std::int64_t total = 0;
+  double loss = std::numeric_limits<double>::quiet_NaN();               ///< loss in nats; NaN: none
+  double tokens_per_second = std::numeric_limits<double>::quiet_NaN();  ///< tokens per second; NaN: not known
+  /// Seconds until the end; -1: not known yet.
+  double seconds_left = -1;
+};
 
 class RunDirectory {
  public:
@@ -86,8 +103,8 @@ class RunDirectory {
   void create(const JobConfig& config);
   void beat(const std::stop_token& stop);
   [[nodiscard]] bool tells_of_failure(int code_limit) const noexcept;
-  void write_status(const Outcome* end, Durability durability = Durability::kDisk) const;
-  void try_write_status(const Outcome* end, Durability durability = Durability::kDisk) noexcept;
+  void write_status(Durability durability = Durability::kDisk) const;
+  void try_write_status(Durability durability = Durability::kDisk) noexcept;
 
   std::mutex mutex_;  ///< guards the members that the status is made of
   std::filesystem::path path_;
@@ -106,7 +123,8 @@ class RunDirectory {
   std::string saved_;            ///< time of the last checkpoint
   std::int64_t best_step_ = 0;   ///< step with the lowest held-out loss; 0: none
   double best_loss_ = 0;         ///< lowest held-out loss
-  std::optional<Outcome> end_;   ///< outcome of a signal that ends the job, unless it still saves its state
+  /// Outcome of the job, or of a signal that ends it unless it still saves its state.
+  std::optional<Outcome> end_;
   Stopwatch since_status_;
   RunLock lock_;
   std::condition_variable_any wake_;

@@ -8,7 +8,7 @@
 #include "config/schema.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
-#include "job/run/run_progress.hpp"
+#include "job/run_directory.hpp"
 #include "metrics/segments.hpp"
 
 #include <nlohmann/json.hpp>
