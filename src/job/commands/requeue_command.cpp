@@ -30,32 +30,24 @@ struct RequeueArguments {
 
 /// Record of the restarts of a Slurm job, requeues.json in the run directory.
 struct Restarts {
-  std::string job;
+  std::string slurm_job;
   std::int64_t count = 0;
   std::int64_t without_progress = 0;
-  std::int64_t saved_step = 0;
+  std::int64_t saved_step = -1;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Restarts, slurm_job, count, without_progress, saved_step)
 
 /// Reads the record of restarts. For a task of an array, earlier versions wrote the task's number alone.
 Restarts read_restarts(const fs::path& file, const SlurmJobName& job) {
   constexpr std::int64_t kMostBytes = 64 * kKiB;
-  Restarts restarts{job.name, 0, 0, -1};
+  Restarts restarts;
   // Without the file the job has not been requeued; one that cannot be read is another program's.
   static_cast<void>(outcome_of([&] {
-    const auto record = nlohmann::json::parse(read_text_file(file, kMostBytes));
-    const auto& recorded = record.at("slurm_job");
-    if (recorded == job.name || recorded == job.number)
-      restarts = {job.name, record.at("count"), record.at("without_progress"), record.at("saved_step")};
+    const auto record = nlohmann::json::parse(read_text_file(file, kMostBytes)).get<Restarts>();
+    if (record.slurm_job == job.name || record.slurm_job == job.number) restarts = record;
   }));
+  restarts.slurm_job = job.name;
   return restarts;
-}
-
-void write_restarts(const fs::path& file, const Restarts& restarts) {
-  const nlohmann::json record{{"slurm_job", restarts.job},
-                              {"count", restarts.count},
-                              {"without_progress", restarts.without_progress},
-                              {"saved_step", restarts.saved_step}};
-  write_text_file(file, record.dump(2) + "\n");
 }
 
 /// Value of a field in scontrol's output: "RUNNING" for JobState in "... JobState=RUNNING Reason=None ...".
@@ -125,7 +117,7 @@ int requeue_command(const RequeueArguments& arguments) {
         "job {} is not requeued: {} restarts in a row have saved no step after step {}. Its time limit must "
         "have room for loading, a step and a save beside checkpoint.margin_seconds; submit it again to go on",
         job, arguments.limit, saved);
-  write_restarts(file, restarts);
+  write_text_file(file, nlohmann::json(restarts).dump(2) + "\n");
   note_submission(config.job.output, job);
   const std::string nodes = steps.empty() ? "" : nodes_with_step(job, steps.back().path);
   // Slurm ends this process too as soon as it is asked, first by SIGTERM.

@@ -31,11 +31,11 @@ using Json = nlohmann::json;
 void add_submission(const fs::path& run, Json& status) {
   const std::optional<Submission> submission = read_submission(run);
   if (!submission) return;
-  if (text_in(status, "updated") > submission->when) return;
-  const std::string state = queue_state(submission->job);
+  if (text_in(status, "updated") > submission->submitted) return;
+  const std::string state = queue_state(submission->slurm_job);
   if (state == "gone" && !status.empty()) return;
   status["state"] = state;
-  status["slurm_job"] = submission->job;
+  status["slurm_job"] = submission->slurm_job;
   for (const char* ending : {"exit_code", "message"}) status.erase(ending);
 }
 

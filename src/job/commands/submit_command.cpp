@@ -10,7 +10,6 @@
 #include "job/commands/job_scripts.hpp"
 #include "job/console.hpp"
 #include "job/slurm/child_program.hpp"
-#include "job/slurm/sbatch_options.hpp"
 #include "job/slurm/submission.hpp"
 #include "job/target_place.hpp"
 

@@ -1,6 +1,5 @@
-#include "job/slurm/sbatch_options.hpp"
-
 #include "job/slurm/submission.hpp"
+
 #include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
