@@ -2,10 +2,8 @@
 
 #include "comm/mpi/home.hpp"
 #include "comm/outcome.hpp"
-#include "command_words.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
-#include "job/versions.hpp"
 
 #include <csignal>
 #include <cstdio>

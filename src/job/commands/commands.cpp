@@ -1,15 +1,23 @@
 #include "job/commands/commands.hpp"
 
 #include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "base/version.hpp"
+#include "comm/mpi/mpi_environment.hpp"
+#include "comm/nccl/nccl_communicator.hpp"
+#include "device/devices.hpp"
+#include "io/hdf5.hpp"
+#include "job/job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
 
 namespace sluice {
 
 void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* file) {
   command.add_option("job", arguments.file, file)->required();
-  command.add_option("--set", arguments.overrides, "table.key=value; may be repeated")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->take_all();
+  add_texts(command, "--set", arguments.overrides, "table.key=value; may be repeated");
 }
 
 CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const char* help) {
@@ -32,6 +40,36 @@ void add_size(CLI::App& command, const std::string& option, std::optional<std::i
 CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,
                        const char* help) {
   return command.add_option(option, values, help)->expected(1)->allow_extra_args(false)->take_all();
+}
+
+std::string unknown_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  if (word.starts_with('-') || std::ranges::find(names, word) != names.end()) return "";
+  const std::string near = nearest(word, names);
+  return fmt::format("sluice: there is no command {}{}; sluice --help lists them", printable(word),
+                     near.empty() ? "" : ". Did you mean " + near + "?");
+}
+
+Words take_rank_command(Words& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  const auto name = std::find_if(
+      words.begin(), end, [](const std::string& word) { return word == "generate" || word == "chat"; });
+  if (words.empty() || words.front() != "launch" || name == end) return {};
+  Words command(name, end);
+  words.erase(name + 1, end);
+  return command;
+}
+
+std::string versions_text() {
+  const Job* const compute = find_job(JobKind::kTrain);
+  const bool has_blas = compute != nullptr && compute->version_line != nullptr;
+  return fmt::format("sluice {} ({})\nLibTorch {}\noneDNN {}\n{}\nHDF5 {}\n{}\n{}\n{}", version(),
+                     git_revision(), SLUICE_TORCH_VERSION, SLUICE_ONEDNN_VERSION,
+                     MpiEnvironment::library_version(), hdf5::library_version(), cuda_version_text(),
+                     nccl_version_text(),
+                     has_blas ? compute->version_line()
+                              : "BLAS: sluice-train --version names the one that it computes with");
 }
 
 }  // namespace sluice

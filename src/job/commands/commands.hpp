@@ -80,6 +80,17 @@ void add_size(CLI::App& command, const std::string& option, std::optional<std::i
 CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,
                        const char* help);
 
+/// Message about a first word that is not a command, or "".
+[[nodiscard]] std::string unknown_command(const CLI::App& app, const std::string& word);
+
+/// Removes the command that ranks are to run from "launch ... generate SOURCE ... -- ...", without the words
+/// after --, and returns it. Only its name is left in `words`, in place of a job file.
+[[nodiscard]] Words take_rank_command(Words& words);
+
+/// Lines for --version: Sluice, LibTorch, oneDNN (if used beside LibTorch), MPI, HDF5, CUDA, NCCL, and the
+/// BLAS of a program that computes.
+[[nodiscard]] std::string versions_text();
+
 // Commands in the order of --help.
 void add_run(CommandLine& line);
 void add_launch(CommandLine& line);
