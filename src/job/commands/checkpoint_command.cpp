@@ -63,15 +63,6 @@ DType dtype_of(const SavedStep& step) {
   return dtype_from_name(step.text("model.dtype")).value_or(DType::kBFloat16);
 }
 
-/// Job that exports the model of a checkpoint.
-JobConfig export_job(const SavedStep& step, const fs::path& model) {
-  JobConfig config;
-  config.job.kind = JobKind::kExport;
-  config.model.path = model;
-  config.model.dtype = dtype_of(step);
-  return config;
-}
-
 /// Content of an export in the layout of the original model, with the tensors that training left out, if the
 /// original still exists.
 ExportContent content_of_step(const Blueprint& blueprint, const fs::path& original, DType dtype) {
@@ -112,42 +103,34 @@ void export_adapters(const FoundStep& found, const fs::path& output) {
                 model.adapters.tensors.size(), output.string());
 }
 
-void print_model_export(const FoundStep& found, const ExportPlan& plan, const fs::path& output) {
-  console::line("export    step {}: {} tensors, {} in {} files: {}", found.step.step, plan.tensor_count(),
-                format_bytes(plan.file_bytes()), plan.files().size(), output.string());
-}
-
-void export_merged(const FoundStep& found, const fs::path& output) {
-  JobConfig config = export_job(found.step, found.path);
-  config.export_.adapters = ExportAdapters::kMerge;
-  const Blueprint blueprint(std::move(config));  // blueprint of the model on which the adapters were trained
-  require_mergeable(blueprint.model.manifest);
+/// Exports the model of a checkpoint, or with kMerge the model on which its adapters were trained, with them.
+void export_weights_of(const FoundStep& found, ExportAdapters adapters, const fs::path& output) {
+  JobConfig config;
+  config.job.kind = JobKind::kExport;
+  config.model.path = found.path;
+  config.model.dtype = dtype_of(found.step);
+  config.export_.adapters = adapters;
+  const Blueprint blueprint(std::move(config));
   const fs::path& model = blueprint.config.model.path;
-  const ShardPlan shards = blueprint.shard_plan(1);
-  const MatchedCheckpoint weights = weights_of(blueprint);
+  std::optional<MatchedCheckpoint> base;
+  if (adapters == ExportAdapters::kMerge) {
+    require_mergeable(blueprint.model.manifest);
+    base = weights_of(blueprint);
+  }
   const fs::path original = is_saved_step(model) ? read_saved_step(model).path("model.path") : model;
+  const ShardPlan shards = blueprint.shard_plan(1);
   const ExportPlan plan(content_of_step(blueprint, original, blueprint.config.model.dtype), shards,
                         blueprint.config.export_.max_shard_bytes, {0});
   ProgressLine progress("export");
   const Companions companions = companion_files(model);
-  export_merged_step({found.step, found.path, blueprint.model.manifest, plan, original, companions.files,
-                      std::ref(progress)},
-                     {weights, model}, output);
-  print_model_export(found, plan, output);
-}
-
-void export_weights_of(const FoundStep& found, const fs::path& output) {
-  const Blueprint blueprint(export_job(found.step, found.path));
-  const ShardPlan shards = blueprint.shard_plan(1);
-  const fs::path original = found.step.path("model.path");
-  const ExportContent content = content_of_step(blueprint, original, blueprint.config.model.dtype);
-  const ExportPlan plan(content, shards, blueprint.config.export_.max_shard_bytes, {0});
-  ProgressLine progress("export");
-  const Companions companions = companion_files(found.path);
-  export_step({found.step, found.path, blueprint.model.manifest, plan, original, companions.files,
-               std::ref(progress)},
-              output);
-  print_model_export(found, plan, output);
+  const ExportStepRequest request{found.step, found.path,       blueprint.model.manifest, plan,
+                                  original,   companions.files, std::ref(progress)};
+  if (base)
+    export_merged_step(request, {*base, model}, output);
+  else
+    export_step(request, output);
+  console::line("export    step {}: {} tensors, {} in {} files: {}", found.step.step, plan.tensor_count(),
+                format_bytes(plan.file_bytes()), plan.files().size(), output.string());
 }
 
 /// Lists the checkpoints of a run and whether they are complete. Error(kBadData) if there are none; the exit
@@ -189,12 +172,11 @@ int checkpoint_export_command(const CheckpointArguments& arguments) {
   if (arguments.merge && !has_adapters)
     fail(ExitCode::kUsage, "--merge: step {} of {} holds whole weights, and no adapters to merge",
          found.step.step, arguments.run.string());
-  if (arguments.merge)
-    export_merged(found, arguments.output);
-  else if (has_adapters)
+  if (has_adapters && !arguments.merge)
     export_adapters(found, arguments.output);
   else
-    export_weights_of(found, arguments.output);
+    export_weights_of(found, arguments.merge ? ExportAdapters::kMerge : ExportAdapters::kKeep,
+                      arguments.output);
   return 0;
 }
 

@@ -173,8 +173,9 @@ ReportRun read_report_run(const fs::path& directory) {
   noting(run.notes, [&] {
     const std::vector<StepPlace> steps = list_steps(files.checkpoints());
     run.checkpoints = step_table(steps).rows;
-    if (const std::string best = best_step_text(best_step(steps)); !best.empty())
-      run.facts.emplace_back("best saved step", best);
+    if (const HeldOutStep best = best_step(steps); best.step != 0)
+      run.facts.emplace_back("best saved step",
+                             fmt::format("step {}, held out {:.5f}", best.step, best.loss));
   });
   noting(run.notes, [&] { run.samples = read_samples(files.answers()); });
   return run;

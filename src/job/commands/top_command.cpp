@@ -61,9 +61,8 @@ std::string progress_line(const JoinedMetrics& metrics, const RunFiles& files) {
   const std::int64_t total = files.config->train.steps;
   const double left = mean(seconds) * static_cast<double>(std::max<std::int64_t>(0, total - step));
   if (!std::isfinite(left)) return fmt::format("step {}/{}", step, total);
-  const auto whole = static_cast<std::int64_t>(std::ceil(left));
-  return fmt::format("step {}/{}  left {}:{:02}:{:02} at {:.2f} s a step", step, total, whole / 3600,
-                     whole / 60 % 60, whole % 60, mean(seconds));
+  return fmt::format("step {}/{}  left {} at {:.2f} s a step", step, total, console::time_text(left),
+                     mean(seconds));
 }
 
 /// Text of the last held-out losses, "  held out 4.12345, 3.98765 after step 100"; "" if there was no recent

@@ -24,8 +24,4 @@ StepTable step_table(const std::vector<StepPlace>& steps) {
   return table;
 }
 
-std::string best_step_text(const HeldOutStep& best) {
-  return best.step == 0 ? "" : fmt::format("step {}, held out {:.5f}", best.step, best.loss);
-}
-
 }  // namespace sluice

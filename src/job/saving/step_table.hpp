@@ -18,7 +18,4 @@ struct StepTable {
 
 [[nodiscard]] StepTable step_table(const std::vector<StepPlace>& steps);
 
-/// Text of the best checkpoint: "step 40, held out 5.12345"; "" if there is none.
-[[nodiscard]] std::string best_step_text(const HeldOutStep& best);
-
 }  // namespace sluice
