@@ -4,7 +4,6 @@
 #include "io/child_process.hpp"
 #include "job/job.hpp"
 #include "job/prepare/process_limits.hpp"
-#include "job/threads.hpp"
 
 #include <unistd.h>
 

@@ -5,9 +5,9 @@
 #include "corpus/tokenize.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
+#include "job/prepare/process_limits.hpp"
 #include "job/progress_line.hpp"
 #include "job/signal_watch.hpp"
-#include "job/threads.hpp"
 
 #include <functional>
 

@@ -8,8 +8,8 @@
 #include "corpus/text_source.hpp"
 #include "corpus/tokenize.hpp"
 #include "job/console.hpp"
+#include "job/prepare/process_limits.hpp"
 #include "job/progress_line.hpp"
-#include "job/threads.hpp"
 
 #include <functional>
 #include <system_error>

@@ -16,10 +16,10 @@
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/optimizer_choice.hpp"
+#include "job/prepare/process_limits.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/stored/stored_weights.hpp"
-#include "job/threads.hpp"
 
 #include <algorithm>
 #include <array>
