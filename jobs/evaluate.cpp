@@ -7,7 +7,7 @@
 #include "compute_job.hpp"
 #include "data/batch_source.hpp"
 #include "evaluate_report.hpp"
-#include "job/prepare/batch_options.hpp"
+#include "job/prepare/options_of_job.hpp"
 #include "job/prepare/text_tokens.hpp"
 #include "job/weights.hpp"
 #include "train/evaluator.hpp"

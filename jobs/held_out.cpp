@@ -1,7 +1,7 @@
 #include "held_out.hpp"
 
 #include "base/fault.hpp"
-#include "job/prepare/batch_options.hpp"
+#include "job/prepare/options_of_job.hpp"
 #include "train/evaluator.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "base/fault.hpp"
 #include "base/log.hpp"
-#include "job/prepare/trainer_options.hpp"
+#include "job/prepare/options_of_job.hpp"
 #include "train/guard/rank_comparison.hpp"
 
 #include <optional>

@@ -4,8 +4,8 @@
 #include "comm/nccl/nccl_communicator.hpp"
 #include "device/devices.hpp"
 #include "job/prepare/model_source.hpp"
+#include "job/prepare/options_of_job.hpp"
 #include "job/prepare/trained_parameters.hpp"
-#include "job/prepare/trainer_options.hpp"
 #include "model/agreed_settings.hpp"
 
 #include <filesystem>

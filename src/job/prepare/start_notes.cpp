@@ -1,7 +1,7 @@
 #include "job/prepare/start_notes.hpp"
 
 #include "base/text.hpp"
-#include "job/prepare/batch_options.hpp"
+#include "job/prepare/options_of_job.hpp"
 
 #include <fmt/format.h>
 

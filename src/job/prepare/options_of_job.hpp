@@ -1,15 +1,26 @@
-// Options of training from a job's settings, and how it balances the load of experts: by a loss, or by
-// correction biases.
+// Options of batches, trainer and learning rates from a job's settings, and how it balances the load of
+// experts: by a loss, or by correction biases.
 #pragma once
 
 #include "config/job_config.hpp"
+#include "data/batch_options.hpp"
 #include "model/architecture.hpp"
 #include "train/learning_rate.hpp"
 #include "train/trainer_options.hpp"
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace sluice {
+
+/// Batch options of the tables [data] and [train]; an evaluation takes every token of data.tokens once.
+/// `vocab_size` is the model's.
+[[nodiscard]] BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size);
+
+/// Batch options of a file that is evaluated while the job trains: every token once.
+[[nodiscard]] BatchOptions held_out_options(const JobConfig& config, const std::filesystem::path& tokens,
+                                            std::int64_t vocab_size);
 
 /// Trainer options of the tables [data], [train], [optimizer], [lora] and [guard].
 [[nodiscard]] TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& model);
