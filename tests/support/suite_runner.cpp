@@ -12,7 +12,6 @@
 #include "comm/crash_report.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "job/console.hpp"
-#include "job/run/attempt.hpp"
 #include "job/run/run_job.hpp"
 #include "job/signal_watch.hpp"
 #include "support/fault_injection.hpp"

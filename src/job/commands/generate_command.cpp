@@ -12,7 +12,7 @@
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/prepare/model_source.hpp"
-#include "job/run/attempt.hpp"
+#include "job/run/run_job.hpp"
 
 #include <algorithm>
 #include <array>

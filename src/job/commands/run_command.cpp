@@ -1,7 +1,7 @@
 #include "config/job_config.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
-#include "job/run/attempt.hpp"
+#include "job/run/run_job.hpp"
 #include "job/signal_watch.hpp"
 
 namespace sluice {

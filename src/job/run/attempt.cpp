@@ -1,4 +1,5 @@
-#include "job/run/attempt.hpp"
+#include "job/run/run_job.hpp"
+
 #include "comm/crash_report.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/outcome.hpp"
@@ -6,7 +7,6 @@
 #include "job/exec_compute_program.hpp"
 #include "job/launch/rank_record.hpp"
 #include "job/prepare/device_choice.hpp"
-#include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/process_limits.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/signal_watch.hpp"

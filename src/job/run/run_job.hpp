@@ -1,10 +1,11 @@
-// Runs one job, on communicators that exist already.
+// Runs one job: in a process that starts MPI for it, or on communicators that exist already.
 #pragma once
 
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/outcome.hpp"
 #include "job/answers/job_prompts.hpp"
 #include "job/blueprint.hpp"
+#include "job/commands/job_arguments.hpp"
 #include "job/signal_watch.hpp"
 
 #include <memory>
@@ -27,6 +28,11 @@ struct JobLinks {
   SignalWatch& signals;
 };
 
+/// Reads the job file and describes its model. Failures are kept in the attempt's outcome: MPI starts in any
+/// case, because a rank that leaves before the others know would strand them. If another program computes
+/// jobs of this kind, the process becomes that program.
+[[nodiscard]] Attempt prepare_attempt(const JobArguments& arguments);
+
 /// Agrees with the other ranks on the job and runs it: its own run directory, log file, deadlines and
 /// devices. What it changes of the process is put back when it returns, so that the next job in the same
 /// process sees nothing of it.
@@ -36,5 +42,9 @@ struct JobLinks {
 /// something failed on one rank alone: all processes of the MPI world end with that failure's exit code, and
 /// one of the failing ranks reports it on stderr.
 [[nodiscard]] Outcome run_job(const Attempt& attempt, const JobLinks& links);
+
+/// Starts MPI, runs the job on all ranks and ends MPI, or reports why the job cannot run; returns the exit
+/// status. Collective over the processes that mpirun or srun started.
+[[nodiscard]] int run_attempt(const Attempt& attempt, SignalWatch& signals);
 
 }  // namespace sluice
