@@ -5,7 +5,6 @@
 #include "device/devices.hpp"
 #include "job/prepare/model_source.hpp"
 #include "job/prepare/options_of_job.hpp"
-#include "job/prepare/trained_parameters.hpp"
 #include "model/agreed_settings.hpp"
 
 #include <filesystem>

@@ -1,7 +1,6 @@
 #include "job/prepare/model_source.hpp"
 
 #include "checkpoint/step_directory.hpp"
-#include "job/prepare/trained_parameters.hpp"
 #include "model/architecture.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"

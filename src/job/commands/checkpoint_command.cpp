@@ -14,7 +14,7 @@
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/export_model.hpp"
-#include "job/prepare/trained_parameters.hpp"
+#include "job/prepare/model_source.hpp"
 #include "job/progress_line.hpp"
 #include "job/saving/step_table.hpp"
 #include "weights/checkpoint_match.hpp"
