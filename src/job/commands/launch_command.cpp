@@ -7,7 +7,6 @@
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/launch/handover/handover.hpp"
-#include "job/launch/handover/job_inputs.hpp"
 #include "job/launch/host_command.hpp"
 #include "job/launch/host_list.hpp"
 #include "job/launch/hosts_launch.hpp"

@@ -2,7 +2,7 @@
 // when a rank, a host or a link is lost.
 #pragma once
 
-#include "job/launch/handover/job_inputs.hpp"
+#include "job/launch/handover/handover.hpp"
 #include "job/launch/host_list.hpp"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "job/launch/handover/job_inputs.hpp"
+#include "job/launch/handover/handover.hpp"
 
 #include "adapter/peft_config.hpp"
 #include "checkpoint/step_directory.hpp"
