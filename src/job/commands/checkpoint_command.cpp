@@ -12,11 +12,11 @@
 #include "config/job_config.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
+#include "job/commands/run_files.hpp"
 #include "job/console.hpp"
 #include "job/export_model.hpp"
 #include "job/prepare/model_source.hpp"
 #include "job/progress_line.hpp"
-#include "job/saving/step_table.hpp"
 #include "weights/checkpoint_match.hpp"
 #include "weights/companion_files.hpp"
 

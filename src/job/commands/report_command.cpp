@@ -7,7 +7,6 @@
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"
-#include "job/saving/step_table.hpp"
 #include "report/other_results.hpp"
 #include "report/report_page.hpp"
 

@@ -1,7 +1,6 @@
 #include "job/commands/run_files.hpp"
 
 #include "base/bytes.hpp"
-#include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/step_source.hpp"
 #include "config/job_copy.hpp"
@@ -113,6 +112,25 @@ RunFiles find_run_files(const fs::path& directory) {
     files.job_refusal = refusal.what();
   }
   return files;
+}
+
+StepTable step_table(const std::vector<StepPlace>& steps) {
+  StepTable table;
+  const HeldOutStep best = best_step(steps);
+  for (const StepPlace& place : steps) {
+    const std::string number = fmt::format("{}", place.step);
+    try {
+      const SavedStep step = read_saved_step(place.path);
+      const bool is_best = best.step > 0 && best.step == place.step;
+      table.rows.push_back({number, step.saved, fmt::format("{}", step.world_size),
+                            format_bytes(step.bytes()),
+                            is_best ? fmt::format("whole; the best, held out {:.5f}", best.loss) : "whole"});
+    } catch (const Error& error) {
+      table.code = error.code();
+      table.rows.push_back({number, "-", "-", "-", error.what()});
+    }
+  }
+  return table;
 }
 
 }  // namespace sluice

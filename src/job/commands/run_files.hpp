@@ -1,6 +1,8 @@
-// Files of a run, found by its copy of the job.
+// Files of a run, found by its copy of the job, and what commands print about them.
 #pragma once
 
+#include "base/error.hpp"
+#include "checkpoint/step_directory.hpp"
 #include "config/job_config.hpp"
 #include "report/joined_metrics.hpp"
 
@@ -58,5 +60,15 @@ struct RunFiles {
 
 /// Files of a run's directory. Error(kBadData) if there is no such directory.
 [[nodiscard]] RunFiles find_run_files(const std::filesystem::path& directory);
+
+struct StepTable {
+  /// Rows of a table of checkpoints: step, time, ranks, bytes and state: "whole", "whole; the best, held out
+  /// 5.12345", or what is wrong.
+  std::vector<std::vector<std::string>> rows;
+  ExitCode code = ExitCode::kDone;  ///< exit code for the last checkpoint that is incomplete
+};
+
+/// Table of checkpoints, whose manifests it reads.
+[[nodiscard]] StepTable step_table(const std::vector<StepPlace>& steps);
 
 }  // namespace sluice
