@@ -10,7 +10,6 @@
 #include "job/launch/job_end.hpp"
 #include "job/launch/launch_mark.hpp"
 #include "job/launch/launcher.hpp"
-#include "job/launch/launcher_output.hpp"
 #include "job/launch/monitors.hpp"
 #include "job/signal_watch.hpp"
 

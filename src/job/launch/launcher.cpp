@@ -6,13 +6,30 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace sluice {
 namespace {
 
 [[noreturn]] void refuse_launcher(const std::string& cause) {
   fail(ExitCode::kUsage, "{}; it must be in PATH, or named by the variable MPIRUN", cause);
+}
+
+/// Seconds that a block of mpirun waits for the end of the job, which it may be about.
+constexpr double kBlockSeconds = 10;
+/// Beginning of the block that mpirun prints before the one about a rank that has ended.
+constexpr std::string_view kSummary = "Primary job  terminated normally, but ";
+
+void pass_on(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+bool is_dashes(std::string_view line) {
+  constexpr std::size_t kFewest = 60;
+  return line.size() >= kFewest && line.find_first_not_of('-') == line.npos;
 }
 
 }  // namespace
@@ -50,6 +67,64 @@ void SignalRelay::take(int number) {
   } else if (!repeats_request(number, request_, since_request_.seconds())) {
     launcher_.signal(number == SIGQUIT ? SIGTERM : number);  // SIGQUIT would leave the ranks running
   }
+}
+
+void LauncherOutput::take(std::string_view text) {
+  partial_ += text;
+  for (std::size_t end = 0; (end = partial_.find('\n')) != partial_.npos; partial_.erase(0, end + 1))
+    take_line(partial_.substr(0, end));
+}
+
+void LauncherOutput::take_line(const std::string& line) {
+  if (const auto record = parse_rank_record(line)) {
+    if (record->rank >= 0) hosts_[record->rank] = record->host;
+    if (record->code != 0) endings_.push_back(*record);
+    if (record->saved_step > 0) saved_step_ = record->saved_step;
+    return;
+  }
+  if (is_dashes(line)) {
+    block_ += line + "\n";
+    if (is_in_block_) end_block();
+    is_in_block_ = !is_in_block_;
+  } else if (is_in_block_) {
+    block_ += line + "\n";
+  } else {
+    has_crash_ =
+        has_crash_ || (line.starts_with("sluice: rank ") && line.find(" crashed with ") != line.npos);
+    pass_on(line + "\n");
+  }
+}
+
+void LauncherOutput::end_block() {
+  const std::optional<RankDeath> death = parse_rank_death(block_);
+  if (death && !death_) death_ = death;
+  const bool tells_of_death = death || block_.find(kSummary) != block_.npos;
+  blocks_.push_back({std::exchange(block_, ""), tells_of_death});
+}
+
+void LauncherOutput::drop_deaths() {
+  std::erase_if(blocks_, [](const Block& block) { return block.tells_of_death; });
+}
+
+std::optional<RankDeath> LauncherOutput::death() const {
+  std::optional<RankDeath> death = death_;
+  if (death) death->has_told = has_crash_;
+  return death;
+}
+
+void LauncherOutput::pass_old_blocks() {
+  const auto is_old = [](const Block& block) {
+    return block.age.seconds() > kBlockSeconds && !block.tells_of_death;
+  };
+  const auto young = std::ranges::find_if_not(blocks_, is_old);
+  std::for_each(blocks_.begin(), young, [](const Block& block) { pass_on(block.text); });
+  blocks_.erase(blocks_.begin(), young);
+}
+
+void LauncherOutput::pass_blocks() {
+  for (const Block& block : blocks_) pass_on(block.text);
+  blocks_.clear();
+  pass_on(std::exchange(block_, "") + std::exchange(partial_, ""));
 }
 
 }  // namespace sluice
