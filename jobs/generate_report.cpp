@@ -2,7 +2,6 @@
 
 #include "base/log.hpp"
 #include "generation.hpp"
-#include "job/answers/job_prompts.hpp"
 #include "job/console.hpp"
 
 #include <ctime>
@@ -23,19 +22,13 @@ void GenerateReport::begin() {
 }
 
 GenerateReport::GenerateReport(JobContext& context) : context_(context) {
-  const GenerateRequest* request = context.request;
-  auto tokenizer = request != nullptr ? request->tokenizer : find_tokenizer_for_stops(context);
+  JobPrompts read = prompts_of(context);
+  prompts_ = std::move(read.prompts);
   requests_ = share_requests(context.comm, [&] {
-    JobPrompts read = request != nullptr
-                          ? JobPrompts(*request)
-                          : read_job_prompts(context.config(), context.blueprint.model.config, tokenizer);
-    prompts_ = std::move(read.prompts);
-    tell_unused_keys(prompts_);
-    tokenizer = std::move(read.tokenizer);
-    if (request == nullptr) file_.emplace(context, prompts_);
+    if (context.request == nullptr) file_.emplace(context, prompts_);
     return open_requests();
   });
-  texts_.emplace(context, std::move(tokenizer), prompts_);
+  texts_.emplace(context, std::move(read.tokenizer), prompts_);
   if (context.is_root() && requests_.size() < prompts_.size())
     console::line("answered  {} of {} prompts by an earlier run", prompts_.size() - requests_.size(),
                   prompts_.size());

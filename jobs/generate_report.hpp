@@ -39,7 +39,7 @@ class GenerateReport {
   [[nodiscard]] std::vector<GenerationRequest> open_requests() const;
 
   JobContext& context_;
-  std::vector<Prompt> prompts_;              ///< prompts, on rank 0 alone
+  std::vector<Prompt> prompts_;              ///< prompts; of a job file on rank 0 alone
   std::vector<GenerationRequest> requests_;  ///< requests, numbered by their prompts
   std::optional<AnswerTexts> texts_;
   std::optional<AnswerFile> file_;  ///< answer file of a job, on rank 0 alone

@@ -1,11 +1,12 @@
 #include "generation.hpp"
 
 #include "comm/run_together.hpp"
-#include "job/answers/job_prompts.hpp"
 #include "job/answers/prompts.hpp"
 #include "job/console.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <string>
 
 namespace sluice {
 
@@ -15,12 +16,18 @@ GenerationOptions generation_options(const JobConfig& config) {
   return options;
 }
 
-std::shared_ptr<const text::Tokenizer> find_tokenizer_for_stops(JobContext& context) {
-  std::shared_ptr<const text::Tokenizer> tokenizer;
-  if (context.config().generate.stop.empty()) return tokenizer;
-  const std::filesystem::path& model = context.config().model.path;
-  run_together(context.comm, [&] { tokenizer = tokenizer_for_stops(model); });
-  return tokenizer;
+JobPrompts prompts_of(JobContext& context) {
+  const JobConfig& config = context.config();
+  const bool is_command = context.request != nullptr;
+  JobPrompts read = is_command ? JobPrompts(*context.request) : JobPrompts();
+  if (!is_command && !config.generate.stop.empty())
+    run_together(context.comm, [&] { read.tokenizer = tokenizer_for_stops(config.model.path); });
+  run_on_root(context.comm, [&] {
+    if (!is_command) read = read_job_prompts(config, context.blueprint.model.config, read.tokenizer);
+    const std::string unused = unused_keys_text(read.prompts);
+    if (!unused.empty()) console::line("prompts   {}", unused);
+  });
+  return read;
 }
 
 std::vector<GenerationRequest> share_requests(Communicator& comm,
@@ -34,10 +41,6 @@ std::vector<GenerationRequest> share_requests(Communicator& comm,
   std::vector<GenerationRequest> requests;
   for (const json& request : json::parse(text)) requests.push_back({request[0], request[1]});
   return requests;
-}
-
-void tell_unused_keys(const std::vector<Prompt>& prompts) {
-  if (const std::string text = unused_keys_text(prompts); !text.empty()) console::line("prompts   {}", text);
 }
 
 }  // namespace sluice

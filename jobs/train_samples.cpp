@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <utility>
 
 namespace sluice {
 
@@ -27,15 +26,11 @@ TrainSamples::TrainSamples(JobContext& context, Trainer& trainer, std::int64_t s
   // No more tokens than the plan has counted for a step.
   options_.settings.prefill_tokens = std::min(
       options_.settings.prefill_tokens, config.data.sequence_length * config.train.micro_batch_sequences);
-  tokenizer_ = find_tokenizer_for_stops(context);
+  prompts_ = prompts_of(context);
   requests_ = share_requests(context.comm, [&] {
-    JobPrompts read = read_job_prompts(config, model, tokenizer_);
-    prompts_ = std::move(read.prompts);
-    tell_unused_keys(prompts_);
-    tokenizer_ = std::move(read.tokenizer);
     keep_samples_until(steps_done);
     std::vector<GenerationRequest> requests;
-    for (const Prompt& prompt : prompts_) requests.push_back({std::ssize(requests), prompt.tokens});
+    for (const Prompt& prompt : prompts_.prompts) requests.push_back({std::ssize(requests), prompt.tokens});
     return requests;
   });
   forward_ = std::make_unique<CachedForward>(
@@ -59,7 +54,7 @@ void TrainSamples::keep_samples_until(std::int64_t step) const {
 std::vector<SampleRow> TrainSamples::after_step(std::int64_t step) {
   std::vector<SampleRow> rows;
   if (forward_ == nullptr || step % context_.config().generate.every_steps != 0) return rows;
-  AnswerTexts texts(context_, tokenizer_, prompts_);
+  AnswerTexts texts(context_, prompts_.tokenizer, prompts_.prompts);
   const auto listener = [&](std::size_t request, std::int64_t token) {
     return texts.take_token(request, token);
   };
@@ -71,7 +66,7 @@ std::vector<SampleRow> TrainSamples::after_step(std::int64_t step) {
 }
 
 void TrainSamples::take(std::int64_t step, const Generation& answer, nlohmann::json sample) const {
-  console::line("sample    step {}  prompt {}: {}", step, prompts_[answer.request].id,
+  console::line("sample    step {}  prompt {}: {}", step, prompts_.prompts[answer.request].id,
                 sample.contains("text") ? printable(sample["text"].get<std::string>())
                                         : fmt::format("{}", fmt::join(answer.tokens, ",")));
   sample["step"] = step;

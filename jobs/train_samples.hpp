@@ -3,7 +3,6 @@
 
 #include "generate/generator.hpp"
 #include "job/answers/job_prompts.hpp"
-#include "job/answers/model_text.hpp"
 #include "job/job.hpp"
 #include "metrics/schema.hpp"
 #include "train/trainer.hpp"
@@ -37,9 +36,7 @@ class TrainSamples {
   void take(std::int64_t step, const Generation& answer, nlohmann::json sample) const;
 
   JobContext& context_;
-  std::vector<Prompt> prompts_;  ///< prompts, on rank 0 alone
-  /// Tokenizer of the model, on rank 0 or on all ranks; null if there is none.
-  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  JobPrompts prompts_;  ///< prompts on rank 0 alone, with the tokenizer on rank 0 or on all ranks
   std::vector<GenerationRequest> requests_;
   GenerationOptions options_;
   std::unique_ptr<CachedForward> forward_;  ///< forward pass for the samples; null if there are none
