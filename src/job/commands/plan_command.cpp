@@ -1,8 +1,8 @@
 #include "base/bytes.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "config/schema.hpp"
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
-#include "job/commands/fit_advice.hpp"
 #include "job/console.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
@@ -10,12 +10,16 @@
 #include "job/prepare/save_plan.hpp"
 #include "job/prepare/workload.hpp"
 #include "job/stored/stored_weights.hpp"
+#include "plan/optimizer_fit.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -32,6 +36,119 @@ struct PlanArguments {
   std::optional<std::int64_t> disk_rate;     ///< bytes that a rank's disk reads or writes per second
   bool json = false;
 };
+
+/// Advice on a setting that makes a job fit into memory.
+struct FitAdvice {
+  std::string change;           ///< change of the settings: "6 ranks", "job.kind = \"evaluate\""
+  std::int64_t peak_bytes = 0;  ///< peak bytes of the rank that needs most
+};
+
+std::int64_t largest_peak(const std::vector<RankMemory>& ranks) {
+  return std::ranges::max(ranks, {}, &RankMemory::peak).peak();
+}
+
+/// Advice to use more ranks. The peak falls with their number, so the least number that fits is found by
+/// bisection.
+std::optional<FitAdvice> more_ranks(const Blueprint& blueprint, int ranks, std::int64_t memory_bytes) {
+  constexpr int kMaxRanks = 1024;
+  const int group = std::max(1, static_cast<int>(blueprint.config.parallel.expert_parallel));
+  const auto peak_of = [&](int groups) {
+    return largest_peak(
+        memory_on_separate_nodes(blueprint, blueprint.shard_plan(groups * group), memory_bytes));
+  };
+  int too_few = ranks / group, enough = kMaxRanks / group;
+  if (too_few >= enough || peak_of(enough) > memory_bytes) return std::nullopt;
+  while (enough - too_few > 1) {
+    const int middle = too_few + (enough - too_few) / 2;
+    (peak_of(middle) <= memory_bytes ? enough : too_few) = middle;
+  }
+  return FitAdvice{fmt::format("{} ranks", enough * group), peak_of(enough)};
+}
+
+/// Training on its ranks, to be tried with other settings.
+struct Trial {
+  Workload work;
+  std::int64_t memory_bytes = 0;                         ///< memory of each rank
+  std::function<std::int64_t(const Workload&)> peak_of;  ///< peak bytes of the rank that needs most
+
+  /// Advice to make this change, if the job fits with it.
+  [[nodiscard]] std::optional<FitAdvice> with(std::string change, const Workload& changed) const {
+    const std::int64_t peak = peak_of(changed);
+    return peak <= memory_bytes ? std::optional(FitAdvice{std::move(change), peak}) : std::nullopt;
+  }
+};
+
+/// Advice to keep fewer activations for backward, as few as necessary.
+std::optional<FitAdvice> more_recomputed(const Trial& trial) {
+  for (const auto& [recompute, setting] : {std::pair{Recompute::kLayer, "train.recompute = \"layer\""},
+                                           {Recompute::kAll, "train.recompute = \"all\""}}) {
+    Workload changed = trial.work;
+    set_recompute(changed, recompute);
+    const std::optional<FitAdvice> advice = trial.with(setting, changed);
+    if (advice && advice->peak_bytes < trial.peak_of(trial.work)) return advice;
+  }
+  return std::nullopt;
+}
+
+/// Advice with the first mode of this kind of optimizer that fits, as words to add to the command line.
+std::optional<FitAdvice> smaller_state(const Trial& trial, OptimizerKind kind) {
+  OptimizerMode written = trial.work.optimizer;
+  const std::string other_kind =
+      kind == written.kind ? "" : fmt::format("--set optimizer.kind={} ", name_of(kind));
+  written.kind = kind;
+  for (const OptimizerMode& mode : fitting_modes(written, trial.work.dtype)) {
+    Workload changed = trial.work;
+    changed.optimizer = mode;
+    if (auto advice = trial.with(
+            fmt::format("{}--set optimizer.state={} --set optimizer.master={} --set optimizer.gradients={}",
+                        other_kind, name_of(mode.state), name_of(mode.master), name_of(mode.gradients)),
+            changed))
+      return advice;
+  }
+  return std::nullopt;
+}
+
+/// Advice with a mode of the same kind, or else of Adafactor, which keeps the least but has other learning
+/// rates.
+std::optional<FitAdvice> smaller_optimizer(const Trial& trial) {
+  std::optional<FitAdvice> same = smaller_state(trial, trial.work.optimizer.kind);
+  return same ? same : smaller_state(trial, OptimizerKind::kAdafactor);
+}
+
+/// Advice to release gradients and to offload the rest to a disk, if that fits with the mode as written.
+std::optional<FitAdvice> use_of_a_disk(const Trial& trial) {
+  if (trial.work.offload_above) return std::nullopt;
+  Workload changed = trial.work;
+  changed.optimizer.gradients = GradientMode::kRelease;
+  changed.offload_above = usable_bytes(trial.memory_bytes);
+  return trial.with("--set memory.offload=disk --set optimizer.gradients=release", changed);
+}
+
+/// Advice with a job kind that fits if training does not.
+std::optional<FitAdvice> other_kind(const Trial& trial, JobKind kind) {
+  Workload changed = trial.work;
+  set_kind(changed, kind);
+  return trial.with(fmt::format("job.kind = \"{}\"", name_of(kind)), changed);
+}
+
+/// Changes with which no rank of the job needs more than `memory_bytes`, for each sort the smallest one.
+/// Empty if none is known. `staging_bytes` as in plan_memory().
+std::vector<FitAdvice> advise(const Blueprint& blueprint, int ranks, std::int64_t memory_bytes,
+                              std::span<const std::int64_t> staging_bytes) {
+  std::vector<std::optional<FitAdvice>> found{more_ranks(blueprint, ranks, memory_bytes)};
+  const ShardPlan plan = blueprint.shard_plan(ranks);
+  const Trial trial{
+      workload_of(blueprint.config, planned_memory(blueprint.config), memory_bytes), memory_bytes,
+      [&](const Workload& work) { return largest_peak(blueprint.memory_plan(plan, work, staging_bytes)); }};
+  if (blueprint.config.job.kind == JobKind::kTrain)
+    found.insert(found.end(), {more_recomputed(trial), smaller_optimizer(trial), use_of_a_disk(trial),
+                               other_kind(trial, JobKind::kEvaluate), other_kind(trial, JobKind::kExport),
+                               other_kind(trial, JobKind::kLoad)});
+  std::vector<FitAdvice> advice;
+  for (const std::optional<FitAdvice>& one : found)
+    if (one) advice.push_back(*one);
+  return advice;
+}
 
 bool fit(const std::vector<RankMemory>& ranks, std::int64_t memory_bytes) {
   return std::ranges::all_of(ranks, [&](const RankMemory& rank) { return rank.peak() <= memory_bytes; });
