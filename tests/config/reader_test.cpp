@@ -1,7 +1,6 @@
 #include "config/job_config.hpp"
 
-#include "base/error.hpp"
-#include "config/least_job.hpp"
+#include "config/refusals.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,53 +14,23 @@
 namespace sluice {
 namespace {
 
+using test::complaint;
 using test::kMinJob;
+using test::kNoTokens;
+using test::names_alone;
+using test::Refusal;
+using test::refusal;
+using test::refusal_of;
 using testing::AllOf;
-using testing::AllOfArray;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Matcher;
-using testing::Not;
 using testing::StartsWith;
-
-struct Refusal {
-  ExitCode code = ExitCode::kDone;
-  std::string text;
-};
-
-template <class Function>
-Refusal refusal_of(Function&& function) {
-  try {
-    static_cast<void>(function());
-  } catch (const Error& error) {
-    return {error.code(), error.what()};
-  }
-  return {};
-}
-
-Refusal refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return refusal_of([&] { return parse_job_config(text, "job.toml", overrides); });
-}
-
-/// The text that a job file gets which is right but for these lines.
-std::string complaint(const std::string& lines, const std::vector<std::string>& overrides = {}) {
-  const Refusal result = refusal(kMinJob + lines, overrides);
-  EXPECT_EQ(result.code, result.text.empty() ? ExitCode::kDone : ExitCode::kBadConfig);
-  return result.text;
-}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
-}
-
-/// One problem and no other: it begins with its place and key, and names each of these.
-Matcher<std::string> names_alone(const std::string& place, const std::vector<std::string>& parts) {
-  std::vector<Matcher<std::string>> all{StartsWith(place + ": "), Not(HasSubstr("\n"))};
-  for (const std::string& part : parts) all.emplace_back(HasSubstr(part));
-  return AllOfArray(all);
 }
 
 /// A file that is gone at the end of its scope.
@@ -199,45 +168,6 @@ TEST(JobConfig, exports_at_the_end_never_the_last_or_the_best_step) {
               AllOf(HasSubstr("export.at_end: found \"worst\""), HasSubstr("true, false or \"best\"")));
 }
 
-TEST(JobConfig, refuses_the_best_step_and_patience_without_what_they_need) {
-  EXPECT_THAT(complaint("[evaluate]\npatience = 3\n"), HasSubstr("evaluate.patience: found 3, expected 0"));
-  const std::string best = "[export]\npath = 'out'\nat_end = 'best'\n";
-  EXPECT_THAT(complaint(best), HasSubstr("expected evaluate.every_steps above 0"));
-  EXPECT_THAT(
-      complaint(best, {"evaluate.tokens=e.h5", "evaluate.every_steps=2", "checkpoint.every_minutes=0"}),
-      HasSubstr("expected checkpoint.every_steps or checkpoint.every_minutes above 0"));
-}
-
-TEST(JobConfig, a_state_to_be_chosen_is_one_that_the_kind_has) {
-  const JobConfig job = parse_job_config(
-      kMinJob, "job.toml", std::vector<std::string>{"optimizer.kind=adafactor", "optimizer.fit=auto"});
-  EXPECT_EQ(job.optimizer.state, StateFormat::kFactored);
-}
-
-TEST(JobConfig, the_first_name_of_released_gradients_stays_readable) {
-  const JobConfig config =
-      parse_job_config(kMinJob, "job.toml", std::vector<std::string>{"optimizer.release_gradients=true"});
-  EXPECT_EQ(config.optimizer.gradients, GradientMode::kRelease);
-  EXPECT_FALSE(config.optimizer.release_gradients);
-  EXPECT_THAT(
-      complaint("[optimizer]\nrelease_gradients = true\ngradients = 'bfloat16'\n"),
-      HasSubstr("optimizer.release_gradients: found true, expected optimizer.gradients = \"release\""));
-}
-
-TEST(JobConfig, refuses_optimizer_state_that_does_not_go_together) {
-  EXPECT_THAT(complaint("[optimizer]\nkind = 'adafactor'\n"),
-              HasSubstr("optimizer.state: found moments, expected \"factored\""));
-  EXPECT_THAT(
-      complaint("[optimizer]\nkind = 'lion'\nstate = 'factored'\n"),
-      HasSubstr("optimizer.state: found \"factored\", expected \"float32\", \"bfloat16\" or \"int8\""));
-  EXPECT_THAT(complaint("[optimizer]\nmaster = 'none'\n", {"model.dtype=float32"}),
-              HasSubstr("optimizer.master: found fewer bits, expected \"float32\""));
-  EXPECT_EQ(
-      complaint(
-          "[optimizer]\nkind = 'adafactor'\nstate = 'factored'\nmaster = 'none'\ngradients = 'release'\n"),
-      "");
-}
-
 TEST(JobConfig, lists_known_names_where_none_is_near) {
   EXPECT_EQ(complaint("[metrics]\nqqqqqqqq = 1\n"),
             "job.toml:8:1: metrics.qqqqqqqq: unknown key, expected \"file\" or \"log_every\"");
@@ -249,120 +179,6 @@ TEST(JobConfig, refuses_keys_outside_of_tables) {
   EXPECT_THAT(refusal("train = 5\n" + kMinJob).text,
               names_alone("job.toml:1:1: train", {"found 5", "table"}));
 }
-
-TEST(JobConfig, finds_contradictions) {
-  EXPECT_THAT(
-      complaint("[train]\nsteps = 5\n[schedule]\nwarmup_steps = 6\n"),
-      names_alone("job.toml:10:1: schedule.warmup_steps", {"found 6", "at most train.steps, which is 5"}));
-  EXPECT_THAT(complaint("", {"model.path=./r"}),
-              names_alone("job.toml:2:1: job.output", {"directory of model.path"}));
-  EXPECT_THAT(complaint("[debug]\ndump = './metrics.h5'\n"),
-              names_alone("job.toml:8:1: debug.dump", {"file of metrics.file"}));
-  EXPECT_THAT(complaint("[load]\nmemory_limit = '1MiB'\n"), HasSubstr("expected 0 or at least load.chunk"));
-  EXPECT_THAT(complaint("", {"job.kind=load", "model.init=random"}),
-              StartsWith("--set model.init=random: model.init: found \"random\", expected \"checkpoint\""));
-}
-
-TEST(JobConfig, an_export_needs_a_directory_of_its_own) {
-  EXPECT_THAT(complaint("[export]\nat_end = true\n"),
-              AllOf(HasSubstr("export.path: found nothing"), HasSubstr("export.at_end is true")));
-  EXPECT_THAT(complaint("", {"job.kind=export"}), HasSubstr("because job.kind is \"export\""));
-  EXPECT_THAT(complaint("", {"job.kind=export", "export.path=./m/."}),
-              AllOf(HasSubstr("export.path: "), HasSubstr("directory of model.path")));
-  EXPECT_THAT(complaint("", {"job.kind=export", "export.path=r"}),
-              AllOf(HasSubstr("export.path: "), HasSubstr("directory of job.output")));
-  EXPECT_EQ(complaint("[export]\npath = 'out'\nat_end = true\n"), "");
-}
-
-TEST(JobConfig, knows_one_place_by_each_of_its_spellings) {
-  const std::string here = std::filesystem::current_path().string();
-  EXPECT_THAT(complaint("", {"model.path=m", "job.output=" + here + "/m"}),
-              HasSubstr("found the directory of model.path"));
-  EXPECT_THAT(complaint("", {"model.path=m/", "job.output=./x/../m"}),
-              HasSubstr("found the directory of model.path"));
-  EXPECT_EQ(complaint("", {"model.path=m", "job.output=" + here + "/n"}), "");
-}
-
-TEST(JobConfig, a_directory_to_export_to_is_not_ignored_by_training) {
-  EXPECT_THAT(complaint("[export]\npath = 'out'\n"),
-              names_alone("job.toml:8:1: export.path", {"found a directory", "export.at_end = true"}));
-  for (const char* kind : {"job.kind=load", "job.kind=evaluate", "job.kind=export"})
-    EXPECT_EQ(complaint("[export]\npath = 'out'\n", {kind}), "");
-}
-
-TEST(JobConfig, a_step_has_no_more_tokens_than_can_be_planned_for) {
-  EXPECT_THAT(complaint("[train]\nbatch_sequences = 1048576\n", {"data.sequence_length=1048576"}),
-              names_alone("job.toml:8:1: train.batch_sequences",
-                          {"found 1048576", "data.sequence_length = 1048576", "at most 1073741824"}));
-  EXPECT_THAT(complaint("", {"data.sequence_length=1048576", "train.batch_sequences=1025"}),
-              StartsWith("--set train.batch_sequences=1025: train.batch_sequences: found 1025 sequences"));
-  EXPECT_EQ(complaint("", {"data.sequence_length=1048576", "train.batch_sequences=1024"}), "");
-}
-
-TEST(JobConfig, results_do_not_go_where_the_run_directory_keeps_its_own) {
-  EXPECT_THAT(
-      complaint("[metrics]\nfile = './status.json'\n"),
-      names_alone("job.toml:8:1: metrics.file", {"found \"./status.json\"", "its own \"status.json\""}));
-  const std::string here = std::filesystem::current_path().string();
-  for (const std::string& file : {std::string("lock"), std::string("x/../job.toml"), std::string("logs"),
-                                  std::string("logs/rank-00000.log"), std::string("checkpoints/a.h5"),
-                                  std::string("../r/lock"), here + "/r/lock"}) {
-    EXPECT_THAT(complaint("", {"metrics.file=" + file}), HasSubstr("run directory keeps its own")) << file;
-    EXPECT_THAT(complaint("", {"debug.dump=" + file}), HasSubstr("run directory keeps its own")) << file;
-  }
-  EXPECT_THAT(complaint("", {"metrics.file=x/.."}), HasSubstr("metrics.file: found the run directory"));
-  for (const char* file : {"lock.h5", "numbers/lock", "numbers/../m.h5", "/elsewhere/lock"})
-    EXPECT_EQ(complaint("", {std::string("metrics.file=") + file}), "") << file;
-}
-
-TEST(JobConfig, results_leave_the_run_directory_by_absolute_paths_alone) {
-  EXPECT_THAT(complaint("[debug]\ndump = '../dump.h5'\n"),
-              names_alone("job.toml:8:1: debug.dump", {"out of the run directory", "absolute path"}));
-  EXPECT_EQ(complaint("", {"debug.dump=/elsewhere/dump.h5", "metrics.file=/elsewhere/metrics.h5"}), "");
-}
-
-TEST(JobConfig, results_replace_nothing_that_the_job_reads) {
-  const std::string here = std::filesystem::current_path().string();
-  EXPECT_THAT(complaint("", {"metrics.file=" + here + "/t"}),
-              AllOf(HasSubstr("metrics.file: "), HasSubstr("file of data.tokens")));
-  EXPECT_THAT(complaint("", {"job.output=.", "debug.dump=t"}),
-              AllOf(HasSubstr("debug.dump: "), HasSubstr("file of data.tokens")));
-  EXPECT_THAT(complaint("", {"metrics.file=" + here + "/m/config.json"}),
-              AllOf(HasSubstr("metrics.file: "), HasSubstr("directory of model.path")));
-  EXPECT_EQ(complaint("", {"job.output=m/run"}), "");
-}
-
-TEST(JobConfig, results_have_files_of_their_own) {
-  const std::string here = std::filesystem::current_path().string();
-  EXPECT_THAT(complaint("", {"debug.dump=" + here + "/r/metrics.h5"}),
-              AllOf(HasSubstr("debug.dump: "), HasSubstr("file of metrics.file")));
-  EXPECT_THAT(complaint("", {"debug.dump=metrics.h5/dump.h5"}), HasSubstr("a path through metrics.file"));
-  EXPECT_THAT(complaint("", {"debug.dump=a", "metrics.file=a/m.h5"}), HasSubstr("or to its folder"));
-}
-
-TEST(JobConfig, drawn_weights_have_no_settings_for_loading) {
-  EXPECT_THAT(
-      complaint("[load]\nverify = true\n", {"model.init=random"}),
-      names_alone("job.toml:8:1: load.verify", {"found true", "expected false", "model.init = \"random\""}));
-  EXPECT_THAT(complaint("[load]\nmemory_limit = '64MiB'\n", {"model.init=random"}),
-              names_alone("job.toml:8:1: load.memory_limit",
-                          {"found 67108864 bytes", "expected 0", "model.init = \"random\""}));
-  EXPECT_EQ(complaint("[load]\nverify = true\nmemory_limit = '64MiB'\n"), "");
-}
-
-TEST(JobConfig, finds_no_contradiction_with_a_value_that_is_wrong_itself) {
-  EXPECT_THAT(complaint("[train]\nsteps = 0\n[schedule]\nwarmup_steps = 600\n"),
-              names_alone("job.toml:8:1: train.steps", {"found 0", "from 1 to 1000000000"}));
-}
-
-TEST(JobConfig, needs_tokens_only_to_train) {
-  const std::string text = "[job]\noutput = 'r'\n[model]\npath = 'm'\n";
-  EXPECT_THAT(refusal(text).text, StartsWith("job.toml: data.tokens: found nothing, expected"));
-  EXPECT_EQ(refusal(text, {"job.kind=load"}).code, ExitCode::kDone);
-}
-
-/// A job without data.tokens.
-const std::string kNoTokens = "[job]\noutput = 'r'\n[model]\npath = 'm'\n";
 
 TEST(JobConfig, takes_a_list_of_tables_in_each_of_tomls_spellings) {
   const std::string header =
@@ -412,23 +228,6 @@ weight = "much"
                           {"found \"a.h5\"", "list of tables", "tokens, weight"}));
   EXPECT_THAT(refusal(kNoTokens, {"train.steps=[{a = 1}]", "data.tokens=t"}).text,
               AllOf(HasSubstr("train.steps: found an array of tables"), HasSubstr("integer")));
-}
-
-TEST(JobConfig, trains_on_one_file_or_on_sources) {
-  const std::string sources = "[[data.source]]\ntokens = 'a'\n";
-  EXPECT_EQ(refusal(kNoTokens + sources).text, "");
-  EXPECT_THAT(complaint("[[data.source]]\ntokens = 'a'\n"),
-              AllOf(StartsWith("job.toml:7:8: data.source: "), HasSubstr("data.tokens")));
-  EXPECT_EQ(complaint("[[data.source]]\ntokens = 'a'\n", {"job.kind=evaluate"}), "") << "of data.tokens";
-  EXPECT_THAT(refusal(kNoTokens + sources, {"job.kind=evaluate"}).text,
-              AllOf(HasSubstr("data.tokens: found nothing"), HasSubstr("dataset tokens"),
-                    HasSubstr("job.kind is \"evaluate\""), HasSubstr("data.source")));
-  EXPECT_THAT(refusal(kNoTokens + sources, {"job.output=.", "metrics.file=a"}).text,
-              AllOf(HasSubstr("metrics.file: "), HasSubstr("file of data.source")));
-}
-
-TEST(JobConfig, allows_micro_batches_above_the_batch) {
-  EXPECT_EQ(complaint("[train]\nbatch_sequences = 2\nmicro_batch_sequences = 8\n"), "");
 }
 
 TEST(Overrides, apply_in_order_over_the_file) {

@@ -1,0 +1,43 @@
+// Problems of a job file, gathered so that its user repairs all of them at once.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Problems of one job file and of what overrides it, and the places of its keys, such as "job.toml:3:1".
+class JobProblems {
+ public:
+  explicit JobProblems(std::string file_name) : file_name_(std::move(file_name)) {}
+
+  void add(const std::string& where, const std::string& text) { problems_.push_back(where + ": " + text); }
+  [[nodiscard]] std::size_t count() const { return problems_.size(); }
+
+  /// Notes that `key` is given at `where`, for the first time or again. It counts as refused until accept().
+  void give(const std::string& key, const std::string& where);
+  void accept(const std::string& key) { refused_.erase(key); }
+  [[nodiscard]] bool is_given(const std::string& key) const { return where_.contains(key); }
+
+  /// Adds `text` at the last place of the first key, or at the file if it is not given, unless `holds` or one
+  /// of the keys is refused, which has a problem of its own.
+  void expect(bool holds, std::initializer_list<std::string> keys, const std::string& text);
+  /// Adds `text` at the file unless `key` is given.
+  void expect_given(const std::string& key, const std::string& text);
+
+  /// Error(kBadConfig) with every problem, one a line, if there is any.
+  void throw_if_any() const;
+
+ private:
+  std::string file_name_;
+  std::vector<std::string> problems_;
+  std::map<std::string, std::string> where_;  ///< last place in the job of every key that it gives
+  std::set<std::string> refused_;             ///< keys whose last value has a problem
+};
+
+}  // namespace sluice
