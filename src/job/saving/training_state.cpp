@@ -9,6 +9,7 @@
 #include "job/export_model.hpp"
 #include "job/launch/rank_record.hpp"
 #include "job/prepare/save_plan.hpp"
+#include "job/saving/checkpoint_lines.hpp"
 #include "job/saving/restore_held.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/target_place.hpp"
@@ -17,21 +18,14 @@
 #include "weights/companion_files.hpp"
 #include "weights/staged_directory.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <system_error>
 #include <utility>
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Seconds between SIGTERM and the end of the present step: at least, and in the first step.
-constexpr double kLeastPatienceSeconds = 5, kFirstPatienceSeconds = 30;
 
 }  // namespace
 
@@ -41,10 +35,12 @@ TrainingState::TrainingState(JobContext& context, BatchSource& data)
       directory_(checkpoint_directory(context.config())),
       data_(data),
       data_digest_(data.sample_digest()),
-      nodes_(context.nodes) {
+      nodes_(context.nodes),
+      schedule_(context.comm, context.signals, settings_) {
   take(find_resume_point(context_.comm, nodes_, context_.config(), warn_on_root()));
   if (settings_.saves()) require_place();
-  if (context_.is_root()) print_plan();
+  if (context_.is_root())
+    print_checkpoint_plan(context_, {directory_, save_disks_, found_, superseded_.size()});
 }
 
 bool TrainingState::is_done() const {
@@ -70,22 +66,11 @@ void TrainingState::begin_steps() {
              ArenaPass::kForward);
   context_.directory.set_status("training");
   if (!settings_.saves()) return context_.signals.set_exit_code({});
-  context_.comm.barrier();  // waits, or a signal on one rank would end it while another trains already
-  if (context_.is_root() && settings_.margin_seconds > 0) find_allocation();
-  stop_.emplace(context_.signals);
-  stop_->set_patience(kFirstPatienceSeconds);
-  since_step_.restart();
-}
-
-void TrainingState::find_allocation() {
-  allocation_.emplace();
-  if (const std::optional<double> left = allocation_->seconds_left())
-    console::line("time      the Slurm allocation ends in {:.0f} min; the job saves and ends before it",
-                  *left / 60);
+  schedule_.begin_steps();
 }
 
 void TrainingState::end_steps(std::int64_t step) {
-  stop_.reset();
+  schedule_.end_steps();
   if (saved_step_ == step) context_.signals.set_exit_code(ExitCode::kResumable);
 }
 
@@ -161,45 +146,6 @@ void TrainingState::require_place() {
   });
 }
 
-void TrainingState::print_plan() const {
-  console::line("saves     {}", save_text(context_.config(), saved_step_bytes(context_.memory_plan())));
-  if (save_disks_ && !save_disks_->are_shared()) print_disks();
-  if (found_) print_changes();
-  name_leftovers();
-  if (!found_ && !superseded_.empty())
-    log::warning(
-        "{} saved steps of an earlier training in {} are not resumed; they go when this one saves its first "
-        "step",
-        superseded_.size(), directory_.string());
-}
-
-/// Prints what each host will save, and which checkpoints the hosts have.
-void TrainingState::print_disks() const {
-  console::line("          no file system is shared: {}",
-                hosts_text(step_bytes_of_disks(context_.memory_plan(), save_disks_->disks,
-                                               save_disks_->partner_copies()),
-                           save_disks_->partner_copies()));
-  console::line("          {} on {}",
-                found_ ? fmt::format("step {} is whole", found_->step.step) : "no step is saved",
-                fmt::join(save_disks_->hosts, ", "));
-}
-
-/// Names unfinished checkpoints of killed runs, that were being written or removed.
-void TrainingState::name_leftovers() const {
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory_, error))
-    if (entry.path().filename().string().starts_with(".step-"))
-      log::warning("{} is an incomplete checkpoint from an interrupted save; it is safe to delete",
-                   entry.path().string());
-}
-
-void TrainingState::print_changes() const {
-  console::line("resume    from step {}, saved {} by {} ranks: {}", found_->step.step, found_->step.saved,
-                found_->step.world_size, found_->path.string());
-  for (const ChangedKey& change : changed_keys(found_->step.job, context_.config()))
-    console::line("          {} is {}, and was {}", change.key, change.now, change.before);
-}
-
 void TrainingState::attach(SavedTraining training) {
   training_.emplace(std::move(training));
   if (resumes()) restore();
@@ -229,7 +175,7 @@ void TrainingState::restore() {
   data_.go_on(steps_done(), found_->step.packing);
   context_.directory.set_best(best_.step, best_.loss);
   context_.directory.set_saved(saved_step_, found_->step.saved);
-  since_save_.restart();
+  schedule_.restart_interval();
 }
 
 void TrainingState::rewind(std::int64_t step) {
@@ -290,42 +236,17 @@ bool TrainingState::after_step(std::int64_t step, double held_out_loss) {
   newest_ = std::isnan(held_out_loss) ? HeldOutStep{} : HeldOutStep{step, held_out_loss};
   const bool is_lowest = newest_.step > 0 && held_out_.add(step, held_out_loss);
   if (!settings_.saves()) return false;
-  longest_step_ = std::max(longest_step_, since_step_.seconds());
-  stop_->set_patience(std::max(kLeastPatienceSeconds, 2 * longest_step_));
-  since_step_.restart();
-  const bool by_steps = settings_.every_steps > 0 && step % settings_.every_steps == 0;
-  const bool by_time = context_.is_root() && settings_.every_minutes > 0 &&
-                       since_save_.seconds() >= settings_.every_minutes * 60;
-  const bool is_writing = save_ && !save_->is_written();
-  const int allocation_ends = this->allocation_ends() ? 1 : 0;
-  std::array<std::int64_t, 4> asked{stop_->number(), by_time ? 1 : 0, is_writing ? 1 : 0, allocation_ends};
-  context_.comm.all_reduce_max(asked);
-  if (asked[0] != 0) stop_->answer();
+  const AfterStep after = schedule_.after_step(step, save_ && !save_->is_written());
   const bool is_last = step == context_.config().train.steps || is_out_of_patience();
-  if (save_ && asked[2] == 0) finish_save();
-  const bool ends = asked[0] != 0 || asked[3] != 0;
-  if (is_last || ends)
+  if (save_ && !after.is_writing) finish_save();
+  if (is_last || after.ends_job())
     save(step);
-  else if (by_steps || asked[1] != 0 || (is_lowest && wants_best()))
+  else if (after.saves || (is_lowest && wants_best()))
     begin_save(step);
-  if (!ends || is_last) return false;
+  if (!after.ends_job() || is_last) return false;
   require_saved();
   if (context_.is_root())
-    console::line(
-        "ended     by {} after step {}, which is saved: run again to go on",
-        asked[0] != 0 ? signal_name(static_cast<int>(asked[0])) : "the end of the allocation, which is near,",
-        step);
-  return true;
-}
-
-/// Whether another step and its save might not end before the allocation does; on rank 0, false on other
-/// ranks.
-bool TrainingState::allocation_ends() {
-  const double needed = settings_.margin_seconds + 2 * longest_step_ + 2 * longest_save_;
-  if (!allocation_ || !allocation_->ends_within(needed)) return false;
-  if (*allocation_->seconds_left() < longest_save_)
-    log::warning("the allocation ends in {:.0f} s, and a save has taken {:.0f} s: it may not end in time",
-                 *allocation_->seconds_left(), longest_save_);
+    console::line("ended     by {} after step {}, which is saved: run again to go on", after.cause(), step);
   return true;
 }
 
@@ -356,7 +277,7 @@ void TrainingState::attempt(std::int64_t step, const std::function<void()>& act)
 /// progress.
 void TrainingState::begin_save(std::int64_t step) {
   if (save_) finish_save();
-  since_save_.restart();
+  schedule_.restart_interval();
   attempt(step, [&] {
     const ShardArena& weights = training_->weights;
     settle_pages(weights);
@@ -389,7 +310,7 @@ void TrainingState::finish_save() {
 void TrainingState::report_saved(const SaveReport& report) {
   saved_step_ = saving_step_;
   best_ = report.best;
-  longest_save_ = std::max(longest_save_, report.seconds);
+  schedule_.add_save(report.seconds);
   superseded_.clear();
   context_.directory.set_best(best_.step, best_.loss);
   context_.directory.set_saved(saved_step_);

@@ -1,7 +1,6 @@
 // Saves a training's state from time to time, and restores it when the job is started again.
 #pragma once
 
-#include "base/clock.hpp"
 #include "checkpoint/hosts/held_steps.hpp"
 #include "checkpoint/save.hpp"
 #include "checkpoint/state_spans.hpp"
@@ -9,8 +8,7 @@
 #include "data/batch_source.hpp"
 #include "job/job.hpp"
 #include "job/saving/save_disks.hpp"
-#include "job/signal_watch.hpp"
-#include "job/slurm/allocation.hpp"
+#include "job/saving/save_schedule.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -31,6 +29,7 @@ struct SavedTraining {
   std::function<void()> require_sound;
 };
 
+/// The checkpoints of a training: what it resumes from, what it saves, and what it goes back to.
 class TrainingState {
  public:
   /// Collective over the context's communicator. Finds the step to resume from, and if steps will be saved
@@ -117,15 +116,9 @@ class TrainingState {
   void restore();
   void check_same_base() const;
   void require_place();
-  void print_plan() const;
-  void print_disks() const;
-  void print_changes() const;
-  void name_leftovers() const;
   [[nodiscard]] TellBroken warn_on_root() const;
   [[nodiscard]] std::string older_step_text() const;
   void fall_back(const std::string& reason);
-  void find_allocation();
-  [[nodiscard]] bool allocation_ends();
   [[nodiscard]] SavedStep describe(std::int64_t step) const;
   /// Collective over the context's communicator. Calls `act`, a part of saving a step; failures of all parts
   /// are treated alike.
@@ -149,20 +142,15 @@ class TrainingState {
   std::optional<SaveDisks> save_disks_;            ///< disks to which checkpoints are saved, if any are
   std::int64_t last_attempt_ = 0;                  ///< last attempt that has saved a checkpoint on any host
   std::vector<std::filesystem::path> superseded_;  ///< checkpoints on this host that the next save removes
-  std::optional<SignalWatch::StopRequest> stop_;   ///< request to stop, while checkpoints can be saved
+  SaveSchedule schedule_;
   std::int64_t saved_step_ = 0;
   std::optional<SavedTraining> training_;
-  std::unique_ptr<StepSave> save_;        ///< save in progress; null: none
-  std::int64_t saving_step_ = 0;          ///< step of the save in progress
-  HeldOutStep best_;                      ///< best of the saved checkpoints
-  HeldOutStep newest_;                    ///< held-out loss of the last step, if it was evaluated
-  HeldOutProgress held_out_;              ///< course of the held-out loss over all evaluations
-  std::optional<Allocation> allocation_;  ///< Slurm allocation, on rank 0, if its end matters
-  double longest_save_ = 0;               ///< duration of the longest save, seconds
-  Stopwatch since_step_;
-  double longest_step_ = 0;  ///< duration of the longest step, seconds, with the saving in it
-  Stopwatch since_save_;
-  std::string failure_;  ///< error of the last attempt to save, or ""
+  std::unique_ptr<StepSave> save_;  ///< save in progress; null: none
+  std::int64_t saving_step_ = 0;    ///< step of the save in progress
+  HeldOutStep best_;                ///< best of the saved checkpoints
+  HeldOutStep newest_;              ///< held-out loss of the last step, if it was evaluated
+  HeldOutProgress held_out_;        ///< course of the held-out loss over all evaluations
+  std::string failure_;             ///< error of the last attempt to save, or ""
 };
 
 }  // namespace sluice
