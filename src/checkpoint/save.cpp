@@ -1,26 +1,17 @@
 #include "checkpoint/save.hpp"
 
 #include "base/byte_stream.hpp"
-#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "checkpoint/block_reader.hpp"
 #include "checkpoint/hosts/held_steps.hpp"
-#include "checkpoint/rank_file.hpp"
-#include "checkpoint/span_reader.hpp"
+#include "checkpoint/rank_file_thread.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/outcome.hpp"
 #include "comm/run_together.hpp"
-#include "shard/finite_check.hpp"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace sluice {
@@ -57,133 +48,13 @@ SavedFile describe_file(const fs::path& directory, const fs::path& name) {
 
 }  // namespace
 
-/// State of a rank's writing thread, which keeps it alive.
-class StepSave::Writing {
- public:
-  Writing(const SaveRequest& request, int rank)
-      : manifest_(request.manifest),
-        has_disk_(request.paged != nullptr),
-        reader_(request.state, request.limit_seconds, request.paged),
-        file_(request.manifest, request.state, rank),
-        rank_(rank),
-        limit_seconds_(request.limit_seconds) {}
-
-  /// Starts the thread. `target`: where a copy of the file goes; nothing: there is no copy.
-  static void start(const std::shared_ptr<Writing>& writing, const fs::path& directory,
-                    const std::optional<CopyTarget>& target) {
-    writing->file_.create(directory);
-    writing->directory_ = directory;
-    writing->target_ = target;
-    writing->thread_ = std::thread([writing] { writing->run(); });
-  }
-
-  /// Ends the thread at its next block; abandons it if it seems to be stuck.
-  void stop() {
-    reader_.stop();
-    stop_.request_stop();
-    if (!thread_.joinable()) return;
-    if (is_stuck_)
-      thread_.detach();
-    else
-      thread_.join();
-  }
-
-  [[nodiscard]] SpanReader& reader() { return reader_; }
-
-  [[nodiscard]] bool has_ended() const {
-    const std::lock_guard lock(mutex_);
-    return has_ended_;
-  }
-
-  /// Waits `seconds` for the thread to end. Error(kIo) if it failed, or is stuck.
-  void wait(double seconds) {
-    std::unique_lock lock(mutex_);
-    const std::int64_t blocks = blocks_;
-    if (!ended_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return has_ended_; }) &&
-        blocks == blocks_)
-      idle_seconds_ += seconds;
-    else
-      idle_seconds_ = 0;
-    outcome_.throw_if_failed();
-    if (idle_seconds_ < limit_seconds_) return;
-    is_stuck_ = true;
-    fail(ExitCode::kIo, "{} {} for {:.0f} s (deadline.save_seconds)",
-         is_sending_ ? "no other host has taken anything of the copy of" : "the disk has taken nothing of",
-         file_.name(), idle_seconds_);
-  }
-
-  /// File that the thread has written, once it has ended without an error.
-  [[nodiscard]] const SavedFile& file() const { return saved_; }
-
- private:
-  void run() {
-    Outcome outcome = outcome_of([&] {
-      const auto append = [&](const StateSpan& span, std::span<const std::byte> bytes) {
-        if (has_disk_) require_finite(span, bytes);
-        file_.append(bytes);
-      };
-      while (reader_.next(kSavedBlockBytes, append)) count_block();
-      if (reader_.stopped()) return;
-      saved_ = file_.close();
-      reader_.stop();  // the copy is made from the disk, so all units may change
-      if (target_) send();
-    });
-    reader_.stop();
-    {
-      const std::lock_guard lock(mutex_);
-      has_ended_ = true;
-      outcome_ = std::move(outcome);
-    }
-    ended_.notify_all();
-  }
-
-  void send() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_sending_ = true;
-    }
-    send_copy(directory_, saved_, *target_, rank_, {limit_seconds_, stop_.get_token()},
-              [&] { count_block(); });
-  }
-
-  void count_block() {
-    const std::lock_guard lock(mutex_);
-    ++blocks_;
-  }
-
-  void require_finite(const StateSpan& span, std::span<const std::byte> bytes) const {
-    if (span.array != kWeightsArray) return;
-    const std::int64_t count = std::ssize(bytes) / size_of(span.dtype);
-    if (first_non_finite(bytes.data(), count, span.dtype) >= 0) fail_for_updated(manifest_[span.tensor].name);
-  }
-
-  const ParameterManifest& manifest_;
-  bool has_disk_;
-  SpanReader reader_;
-  RankFileWriter file_;
-  int rank_;
-  double limit_seconds_;
-  fs::path directory_;
-  std::optional<CopyTarget> target_;
-  std::stop_source stop_;
-  std::thread thread_;
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  bool has_ended_ = false;
-  Outcome outcome_;
-  SavedFile saved_;
-  std::int64_t blocks_ = 0;
-  double idle_seconds_ = 0;  ///< seconds without a write during waits for the thread
-  bool is_sending_ = false;
-  bool is_stuck_ = false;
-};
-
 StepSave::StepSave(Communicator& comm, SaveRequest request)
     : comm_(comm),
       request_(std::move(request)),
       target_(request_.directory / step_name(request_.description.step)),
       disks_(request_.disks.value_or(RankDisks::shared(comm.size()))),
-      writing_(std::make_shared<Writing>(request_, comm.rank())) {
+      writing_(std::make_shared<RankFileThread>(request_.manifest, request_.state, request_.paged,
+                                                request_.limit_seconds, comm.rank())) {
   request_.state = {};  // drops the spans, one for each run of each array, since the writer has them
   run_together(comm_, [&] {
     if (is_first()) staged_.emplace(target_, IfTaken::kNextName);
@@ -195,7 +66,7 @@ StepSave::StepSave(Communicator& comm, SaveRequest request)
     run_together(comm_, [&] {
       fault_point("checkpoint.create", comm_.rank());
       for (const auto& copy : incoming_) IncomingCopy::start(copy, directory);
-      Writing::start(writing_, directory, target);
+      RankFileThread::start(writing_, directory, target);
     });
   } catch (...) {
     stop();
@@ -233,7 +104,7 @@ std::optional<CopyTarget> StepSave::exchange_targets() {
 
 void StepSave::keep(int unit) {
   const Stopwatch watch;
-  writing_->reader().keep(unit);
+  writing_->keep(unit);
   waited_seconds_ += watch.seconds();
 }
 

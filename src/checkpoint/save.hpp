@@ -24,6 +24,8 @@
 
 namespace sluice {
 
+class RankFileThread;
+
 struct SaveRequest {
   std::filesystem::path directory;  ///< directory of all checkpoints; the same for the ranks of one disk
   const ParameterManifest& manifest;
@@ -86,8 +88,6 @@ class StepSave {
   SaveReport finish();
 
  private:
-  class Writing;
-
   [[nodiscard]] bool is_root() const { return comm_.rank() == 0; }
   /// Whether this rank does the work that is done once per disk.
   [[nodiscard]] bool is_first() const { return disks_.is_first(comm_.rank()); }
@@ -110,7 +110,7 @@ class StepSave {
   std::optional<StagedDirectory> staged_;
   /// Copies of other ranks' files that this rank receives.
   std::vector<std::shared_ptr<IncomingCopy>> incoming_;
-  std::shared_ptr<Writing> writing_;  ///< state shared with the thread, which may be stuck in a system call
+  std::shared_ptr<RankFileThread> writing_;  ///< thread that writes this rank's file, and may be stuck
   Stopwatch since_begin_;
   double waited_seconds_ = 0;
 };
