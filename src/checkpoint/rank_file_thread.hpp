@@ -33,8 +33,8 @@ class RankFileThread {
   RankFileThread(const ParameterManifest& manifest, const std::vector<StateSpan>& state,
                  const ShardArena* paged, double limit_seconds, int rank);
 
-  /// Creates the file in `directory` and begins to write. `target`: where a copy of the file goes; nothing: there
-  /// is no copy.
+  /// Creates the file in `directory` and begins to write. `target`: where a copy of the file goes; nothing:
+  /// there is no copy.
   static void start(const std::shared_ptr<RankFileThread>& thread, const std::filesystem::path& directory,
                     const std::optional<CopyTarget>& target);
   /// Ends the thread at its next block; abandons it if it seems to be stuck.

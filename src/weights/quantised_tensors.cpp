@@ -6,6 +6,7 @@
 #include "weights/checkpoint_files.hpp"
 #include "weights/foreign_forms.hpp"
 #include "weights/problems.hpp"
+#include "weights/scale_blocks.hpp"
 
 #include <algorithm>
 #include <array>
@@ -49,40 +50,6 @@ bool has_ending_of_weights(std::string_view name, std::string_view ending) {
 /// "….gate_up_proj_scale_inv".
 bool is_scale_name(std::string_view name) {
   return has_ending_of_weights(name, "_scale_inv") || has_ending_of_weights(name, "_scale");
-}
-
-/// Size of the blocks that share a scale, for one of the allowed shapes of scales.
-struct Blocks {
-  Shape scales;
-  std::int64_t matrix_rows = 0;
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-};
-
-/// Block sizes that a weight's scales may have, the likeliest first: those of config.json or 128 x 128, one
-/// scale per tensor or matrix, and unless config.json names blocks one scale per row.
-std::vector<Blocks> possible_blocks(const Shape& weight, const std::optional<QuantizationConfig>& config) {
-  constexpr std::int64_t kUsual = 128;
-  const std::int64_t rows = weight[weight.size() - 2], columns = weight.back();
-  const std::int64_t all_rows = element_count(weight) / columns;
-  const Shape matrices(weight.begin(), weight.end() - 2);
-  const auto grid = [&](std::int64_t grid_rows, std::int64_t grid_columns) {
-    Shape shape = matrices;
-    shape.insert(shape.end(), {grid_rows, grid_columns});
-    return shape;
-  };
-  const auto block = config && config->block ? *config->block : std::array<std::int64_t, 2>{kUsual, kUsual};
-  std::vector<Blocks> blocks{
-      {grid((rows + block[0] - 1) / block[0], (columns + block[1] - 1) / block[1]), rows, block[0], block[1]},
-      {{}, all_rows, all_rows, columns},
-      {{1}, all_rows, all_rows, columns},
-      {Shape(weight.size(), 1), all_rows, all_rows, columns},
-      {grid(1, 1), rows, rows, columns}};
-  if (!matrices.empty()) blocks.push_back({matrices, rows, rows, columns});
-  if (config && config->block) return blocks;
-  blocks.push_back({grid(rows, 1), rows, 1, columns});
-  if (matrices.empty()) blocks.push_back({{rows}, rows, 1, columns});
-  return blocks;
 }
 
 class Joiner {
@@ -152,14 +119,14 @@ class Joiner {
     if (!scales) return;
     if (weights.shape.size() < 2 || element_count(weights.shape) == 0)
       return problems_.add("{} is {}, expected a matrix", described(i), shape_text(weights.shape));
-    const std::vector<Blocks> possible = possible_blocks(weights.shape, config_);
-    const auto found = std::ranges::find(possible, entry(*scales).shape, &Blocks::scales);
+    const std::vector<ScaleBlocks> possible = possible_scale_blocks(weights.shape, config_);
+    const auto found = std::ranges::find(possible, entry(*scales).shape, &ScaleBlocks::scales);
     if (found == possible.end()) return refuse_grid(*scales, i, possible);
     encode(i, *scales, weights.shape, Codes::kFloat8E4M3, *found);
   }
 
-  void refuse_grid(int scales, int weights, const std::vector<Blocks>& possible) {
-    const Blocks& blocks = possible.front();
+  void refuse_grid(int scales, int weights, const std::vector<ScaleBlocks>& possible) {
+    const ScaleBlocks& blocks = possible.front();
     const std::string by_row =
         possible.back().rows == 1
             ? fmt::format(", {} (for each row)", shape_text({Shape{blocks.matrix_rows, 1}}))
@@ -326,7 +293,7 @@ class Joiner {
     file_->read_at(told.begin, bytes);
   }
 
-  void encode(int i, int scales, Shape shape, Codes codes, const Blocks& blocks) {
+  void encode(int i, int scales, Shape shape, Codes codes, const ScaleBlocks& blocks) {
     const CheckpointEntry& from = entry(scales);
     CheckpointEntry& weights = entry(i);
     weights.encoding = static_cast<int>(index_.encodings.size());
