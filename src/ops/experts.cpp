@@ -4,7 +4,8 @@
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
 #include "ops/adapters/lora_product.hpp"
-#include "ops/cpu/few_rows.hpp"
+#include "ops/experts/exchange_of_node.hpp"
+#include "ops/experts/expert_products.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/graph_gradient.hpp"
 #include "ops/runtime/no_view_tracking.hpp"
@@ -17,79 +18,12 @@
 
 #include <array>
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace sluice::ops {
 namespace {
-
-/// out = inputs times matrices: each row of a block times the matrix of its expert, in `fused` [experts, n,
-/// k], or times the transpose.
-void multiply(const Parameter& fused, bool transposed, const RowBlock& block, const at::Tensor& inputs,
-              const at::Tensor& out) {
-  if (block.ends.defined())
-    return device::multiply_groups(out, inputs, block,
-                                   transposed ? fused.value.transpose(1, 2) : fused.value);
-  const std::int64_t expert = block.parts.front().expert;
-  // A backward pass has blocks of at least kFewRows rows, and needs the whole matrix later on anyway.
-  if (transposed && fused.matrices != nullptr && inputs.size(0) < kFewRows)
-    return cpu::multiply_few_rows(out, inputs, fused.value.size(1),
-                                  [&](std::int64_t begin, std::int64_t end, void* rows) {
-                                    fused.matrices->write_rows(expert, begin, end, rows);
-                                  });
-  const at::Tensor matrix = matrix_of(fused, expert);
-  ops::matmul(out, inputs, transposed ? matrix.t() : matrix);
-}
-
-/// out = inputs times transposed matrices: each row of a block times the transpose of its expert's matrix,
-/// plus the product of a LoRA adapter.
-void multiply(const Weight& fused, const RowBlock& block, const at::Tensor& inputs, const at::Tensor& out) {
-  multiply(fused.base, /*transposed=*/true, block, inputs, out);
-  if (!fused.lora) return;
-  for (const ExpertPart& part : block.parts)
-    LoraProduct(*fused.lora, part.expert).add_to(block.rows_of(out, part), block.rows_of(inputs, part));
-}
-
-/// Gradient of a block's outputs, as it is taken back through the matrices of the block's experts.
-class OutputGradient {
- public:
-  OutputGradient(const Weight& fused, const RowBlock& block, const at::Tensor& d_out)
-      : fused_(fused), block_(block), d_out_(d_out) {
-    if (!fused.lora) return;
-    for (const ExpertPart& part : block.parts)
-      d_reduced_.push_back(lora_of(part).reduced_gradient(block.rows_of(d_out, part)));
-  }
-
-  /// d_inputs = d_out times the matrices. d_inputs may lie in the memory of the inputs.
-  void multiply(const at::Tensor& d_inputs) const {
-    ops::multiply(fused_.base, /*transposed=*/false, block_, d_out_, d_inputs);
-    for (std::size_t i = 0; i < d_reduced_.size(); ++i)
-      lora_of(block_.parts[i]).add_input_gradient(d_reduced_[i], block_.rows_of(d_inputs, block_.parts[i]));
-  }
-
-  /// Adds d_out^T inputs of one part to the gradient of its matrix, or to the gradients of its adapter.
-  void accumulate(std::size_t i, const at::Tensor& all_inputs) const {
-    const ExpertPart& part = block_.parts[i];
-    const Parameter& base = fused_.base;
-    const at::Tensor d_out = block_.rows_of(d_out_, part), inputs = block_.rows_of(all_inputs, part);
-    if (base.grad.defined())
-      ops::matmul(base.grad[part.expert], d_out.t(), inputs, into_gradient(base, part.expert));
-    if (fused_.lora) lora_of(part).accumulate_gradients(inputs, d_out, d_reduced_[i]);
-  }
-
- private:
-  [[nodiscard]] LoraProduct lora_of(const ExpertPart& part) const {
-    return LoraProduct(*fused_.lora, part.expert);
-  }
-
-  const Weight& fused_;
-  const RowBlock& block_;
-  at::Tensor d_out_;
-  std::vector<at::Tensor> d_reduced_{};  ///< gradient of each part's product with A of the adapter
-};
 
 void clear_unwritten_expert(const ExpertParameters& parameters, std::int64_t expert) {
   const auto clear = [&](const Parameter& parameter) {
@@ -103,21 +37,6 @@ void clear_unwritten_expert(const ExpertParameters& parameters, std::int64_t exp
   }
   clear(parameters.gate_up_bias);
   clear(parameters.down_bias);
-}
-
-/// Adds to each row of a block the bias of its expert, from biases [experts, n], if they are defined.
-void add_biases(const Parameter& biases, const RowBlock& block, const at::Tensor& rows) {
-  if (biases.value.defined()) on::add_biases(rows, block, biases.value);
-}
-
-/// Adds the gradient d_rows of a block's rows, each multiplied by its weight if `weights` is defined, to the
-/// gradient of a part's bias.
-void bring_bias_gradient(const Parameter& biases, const RowBlock& block, const ExpertPart& part,
-                         const at::Tensor& d_rows, const at::Tensor& weights) {
-  if (!biases.grad.defined()) return;
-  const at::Tensor d_bias = biases.grad[part.expert];
-  if (!adds_to_gradient(biases, part.expert)) d_bias.zero_();
-  on::bias_gradient(d_rows, block, part, weights, d_bias);
 }
 
 /// Buffers of one block of rows, allocated once for all blocks of a pass.
@@ -231,8 +150,8 @@ class ExpertPass {
   Entered enter(const RowBlock& block, std::int64_t rows) {
     const Entered entered{buffers_->inputs(rows), buffers_->gate_up(rows)};
     on::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers_->inputs(block.padded));
-    multiply(parameters_.gate_up, block, entered.inputs, entered.gate_up);
-    add_biases(parameters_.gate_up_bias, block, entered.gate_up);
+    multiply_by_experts(parameters_.gate_up, block, entered.inputs, entered.gate_up);
+    add_expert_biases(parameters_.gate_up_bias, block, entered.gate_up);
     return entered;
   }
 
@@ -242,8 +161,8 @@ class ExpertPass {
     const at::Tensor activation = buffers_->activation(rows);
     on::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, parameters_.gating);
     const at::Tensor outputs = buffers_->outputs(rows);
-    multiply(parameters_.down, block, activation, outputs);
-    add_biases(parameters_.down_bias, block, outputs);
+    multiply_by_experts(parameters_.down, block, activation, outputs);
+    add_expert_biases(parameters_.down_bias, block, outputs);
     on::add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
@@ -252,19 +171,19 @@ class ExpertPass {
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
     on::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);
-    const OutputGradient of_down(parameters_.down, block, d_outputs);
+    const ExpertOutputGradient of_down(parameters_.down, block, d_outputs);
     of_down.multiply(activation);  // gradient of the activation, before it is weighted
     on::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
                                  tokens_.weights, d_weights_, parameters_.gating);
     if (const at::Tensor& biases = parameters_.down_bias.value; biases.defined())
       on::add_bias_products(d_outputs, block, biases, d_weights_);
-    const OutputGradient of_gate_up(parameters_.gate_up, block, gate_up);
+    const ExpertOutputGradient of_gate_up(parameters_.gate_up, block, gate_up);
     for (std::size_t part = 0; part < block.parts.size(); ++part) {
       complete_before(block.parts[part].expert);
       of_down.accumulate(part, activation);
       of_gate_up.accumulate(part, inputs);
-      bring_bias_gradient(parameters_.down_bias, block, block.parts[part], d_outputs, tokens_.weights);
-      bring_bias_gradient(parameters_.gate_up_bias, block, block.parts[part], gate_up, {});
+      bring_expert_bias_gradient(parameters_.down_bias, block, block.parts[part], d_outputs, tokens_.weights);
+      bring_expert_bias_gradient(parameters_.gate_up_bias, block, block.parts[part], gate_up, {});
     }
     of_gate_up.multiply(inputs);  // the inputs are not needed any more, so their gradient takes their memory
     on::add_rows(inputs, block, tokens_.experts.size(1), at::Tensor(), sums_);
@@ -296,52 +215,6 @@ void send(const ExpertTokens& own, TokenExchange& exchange) {
   const NoViewTracking guard;
   exchange.begin_dispatch(own);
 }
-
-/// Exchange for a graph's node: the node may run on another thread than the one that sends messages.
-class ExchangeOfNode final : public TokenExchange {
- public:
-  explicit ExchangeOfNode(TokenExchange& exchange) : exchange_(exchange) {}
-  [[nodiscard]] std::int64_t first_expert() const override { return exchange_.first_expert(); }
-  void begin_dispatch(const ExpertTokens& own) override {
-    asked([&] { exchange_.begin_dispatch(own); });
-  }
-  [[nodiscard]] ArrivingTokens arriving() override {
-    ArrivingTokens tokens;
-    asked([&] { tokens = exchange_.arriving(); });
-    return tokens;
-  }
-  void finish_dispatch() override {
-    asked([&] { exchange_.finish_dispatch(); });
-  }
-  [[nodiscard]] at::Tensor sums(std::int64_t rows, std::int64_t width) override {
-    at::Tensor sums;
-    asked([&] { sums = exchange_.sums(rows, width); });
-    return sums;
-  }
-  [[nodiscard]] at::Tensor combine(const at::Tensor& sums) override {
-    at::Tensor out;
-    asked([&] { out = exchange_.combine(sums); });
-    return out;
-  }
-  [[nodiscard]] std::pair<at::Tensor, at::Tensor> combine(const at::Tensor& sums,
-                                                          const at::Tensor& d_weights) override {
-    std::pair<at::Tensor, at::Tensor> out;
-    asked([&] { out = exchange_.combine(sums, d_weights); });
-    return out;
-  }
-
- private:
-  /// Without a graph, like the node.
-  static void asked(const std::function<void()>& action) {
-    run_where_asked([&] {
-      const NoViewTracking guard;
-      const at::NoGradGuard no_grad;
-      action();
-    });
-  }
-
-  TokenExchange& exchange_;
-};
 
 /// Arguments of a node that autograd must not look at.
 struct Unseen {

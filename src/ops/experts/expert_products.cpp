@@ -1,0 +1,75 @@
+#include "ops/experts/expert_products.hpp"
+
+#include "ops/cpu/few_rows.hpp"
+#include "ops/matmul.hpp"
+#include "ops/runtime/processor.hpp"
+
+#include <cstdint>
+
+namespace sluice::ops {
+namespace {
+
+/// out = inputs times matrices: each row of a block times the matrix of its expert, in `fused` [experts, n,
+/// k], or times the transpose.
+void multiply(const Parameter& fused, bool transposed, const RowBlock& block, const at::Tensor& inputs,
+              const at::Tensor& out) {
+  if (block.ends.defined())
+    return device::multiply_groups(out, inputs, block,
+                                   transposed ? fused.value.transpose(1, 2) : fused.value);
+  const std::int64_t expert = block.parts.front().expert;
+  // A backward pass has blocks of at least kFewRows rows, and needs the whole matrix later on anyway.
+  if (transposed && fused.matrices != nullptr && inputs.size(0) < kFewRows)
+    return cpu::multiply_few_rows(out, inputs, fused.value.size(1),
+                                  [&](std::int64_t begin, std::int64_t end, void* rows) {
+                                    fused.matrices->write_rows(expert, begin, end, rows);
+                                  });
+  const at::Tensor matrix = matrix_of(fused, expert);
+  ops::matmul(out, inputs, transposed ? matrix.t() : matrix);
+}
+
+}  // namespace
+
+void multiply_by_experts(const Weight& fused, const RowBlock& block, const at::Tensor& inputs,
+                         const at::Tensor& out) {
+  multiply(fused.base, /*transposed=*/true, block, inputs, out);
+  if (!fused.lora) return;
+  for (const ExpertPart& part : block.parts)
+    LoraProduct(*fused.lora, part.expert).add_to(block.rows_of(out, part), block.rows_of(inputs, part));
+}
+
+ExpertOutputGradient::ExpertOutputGradient(const Weight& fused, const RowBlock& block,
+                                           const at::Tensor& d_out)
+    : fused_(fused), block_(block), d_out_(d_out) {
+  if (!fused.lora) return;
+  for (const ExpertPart& part : block.parts)
+    d_reduced_.push_back(lora_of(part).reduced_gradient(block.rows_of(d_out, part)));
+}
+
+void ExpertOutputGradient::multiply(const at::Tensor& d_inputs) const {
+  ops::multiply(fused_.base, /*transposed=*/false, block_, d_out_, d_inputs);
+  for (std::size_t i = 0; i < d_reduced_.size(); ++i)
+    lora_of(block_.parts[i]).add_input_gradient(d_reduced_[i], block_.rows_of(d_inputs, block_.parts[i]));
+}
+
+void ExpertOutputGradient::accumulate(std::size_t part, const at::Tensor& all_inputs) const {
+  const ExpertPart& of = block_.parts[part];
+  const Parameter& base = fused_.base;
+  const at::Tensor d_out = block_.rows_of(d_out_, of), inputs = block_.rows_of(all_inputs, of);
+  if (base.grad.defined())
+    ops::matmul(base.grad[of.expert], d_out.t(), inputs, into_gradient(base, of.expert));
+  if (fused_.lora) lora_of(of).accumulate_gradients(inputs, d_out, d_reduced_[part]);
+}
+
+void add_expert_biases(const Parameter& biases, const RowBlock& block, const at::Tensor& rows) {
+  if (biases.value.defined()) on::add_biases(rows, block, biases.value);
+}
+
+void bring_expert_bias_gradient(const Parameter& biases, const RowBlock& block, const ExpertPart& part,
+                                const at::Tensor& d_rows, const at::Tensor& weights) {
+  if (!biases.grad.defined()) return;
+  const at::Tensor d_bias = biases.grad[part.expert];
+  if (!adds_to_gradient(biases, part.expert)) d_bias.zero_();
+  on::bias_gradient(d_rows, block, part, weights, d_bias);
+}
+
+}  // namespace sluice::ops
