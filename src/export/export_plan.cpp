@@ -22,13 +22,13 @@ std::vector<SafetensorsEntry> entries_of(const ExportContent& content) {
   return entries;
 }
 
-/// Adds the bytes of a piece to those that are written.
-void add(Coverage& written, int file, const ExportPiece& piece) {
-  if (!piece.is_box()) return written.add(file, Range{piece.offset, piece.offset + piece.bytes()});
-  const std::int64_t size = size_of(piece.dtype), inside = piece.file - piece.matrix;
-  const std::int64_t line = inside / piece.line_stride, column = inside % piece.line_stride;
-  written.add(file, piece.offset - inside * size, piece.line_stride * size,
-              {{line, line + piece.lines}, {column * size, (column + piece.length()) * size}});
+/// Adds the bytes of a move to those that are written.
+void add(Coverage& written, int file, const ExportMove& move) {
+  if (!move.is_box()) return written.add(file, Range{move.offset, move.offset + move.bytes()});
+  const std::int64_t size = size_of(move.dtype), inside = move.file - move.matrix;
+  const std::int64_t line = inside / move.line_stride, column = inside % move.line_stride;
+  written.add(file, move.offset - inside * size, move.line_stride * size,
+              {{line, line + move.lines}, {column * size, (column + move.length()) * size}});
 }
 
 }  // namespace
@@ -47,8 +47,8 @@ ExportPlan::ExportPlan(const ExportContent& content, const ShardPlan& shards, st
   for (const WeightFile& file : files_) first_.push_back(std::exchange(first, first + file.tensors.size()));
 }
 
-void ExportPlan::for_each_piece(int file, int rank,
-                                const std::function<void(const ExportPiece&)>& visit) const {
+void ExportPlan::for_each_move_to(int file, int rank,
+                                  const std::function<void(const ExportMove&)>& visit) const {
   const std::vector<SafetensorsEntry>& entries = files_[static_cast<std::size_t>(file)].tensors;
   const std::size_t first = first_[static_cast<std::size_t>(file)];
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -73,32 +73,32 @@ std::vector<int> ExportPlan::quantised_in(int file) const {
 
 /// Visits the scales, which rank 0 writes because they are few, and the codes.
 void ExportPlan::visit_quantised(const SafetensorsEntry& entry, const Origin& origin, int rank,
-                                 const std::function<void(const ExportPiece&)>& visit) const {
+                                 const std::function<void(const ExportMove&)>& visit) const {
   const QuantisedWeight& weight = quantised_[static_cast<std::size_t>(origin.weight)];
-  ExportPiece piece{{.count = weight.encoding.scale_count}, entry.begin, entry.dtype};
-  piece.weight = origin.weight;
-  piece.part = origin.part;
+  ExportMove move{{.count = weight.encoding.scale_count}, entry.begin, entry.dtype};
+  move.weight = origin.weight;
+  move.part = origin.part;
   if (origin.part == StoredPart::kCodes)
-    return for_each_owned(weight, rank, [&](const ExportPiece& owned) {
-      static_cast<Move&>(piece) = owned;
-      piece.offset = entry.begin + owned.file * size_of(entry.dtype);
-      visit(piece);
+    return for_each_owned(weight, rank, [&](const ExportMove& owned) {
+      static_cast<Move&>(move) = owned;
+      move.offset = entry.begin + owned.file * size_of(entry.dtype);
+      visit(move);
     });
-  if (rank == 0) visit(piece);
+  if (rank == 0) visit(move);
 }
 
 void ExportPlan::for_each_owned(const QuantisedWeight& weight, int rank,
-                                const std::function<void(const ExportPiece&)>& visit) const {
+                                const std::function<void(const ExportMove&)>& visit) const {
   SafetensorsEntry codes;
   codes.dtype = DType::kFloat8E4M3;
-  visit_owned(codes, weight.target, rank, [&](ExportPiece piece) {
-    piece.file = piece.offset;
-    visit(piece);
+  visit_owned(codes, weight.target, rank, [&](ExportMove move) {
+    move.file = move.offset;
+    visit(move);
   });
 }
 
 void ExportPlan::visit_owned(const SafetensorsEntry& entry, const KeyTarget& target, int rank,
-                             const std::function<void(const ExportPiece&)>& visit) const {
+                             const std::function<void(const ExportMove&)>& visit) const {
   if (const BufferPlace* buffer = shards_.layouts().buffer_of(target.tensor())) {
     if (rank == 0)
       visit({{.arena = buffer->offset, .count = buffer->count},
@@ -126,7 +126,7 @@ void ExportPlan::visit_owned(const SafetensorsEntry& entry, const KeyTarget& tar
 /// Divides copied tensors among the copiers: large ones in equal parts, of whole bytes of 4-bit codes; small
 /// ones whole, in turn.
 void ExportPlan::visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index,
-                              int rank, const std::function<void(const ExportPiece&)>& visit) const {
+                              int rank, const std::function<void(const ExportMove&)>& visit) const {
   const auto ranks = static_cast<std::int64_t>(copiers_.size());
   const std::int64_t size = size_of(entry.dtype), count = entry.bytes / size;
   const std::int64_t part =
@@ -147,7 +147,7 @@ void ExportPlan::check_coverage() const {
     Coverage written;
     written.add(file, Range{0, layout.header_bytes});
     for (int rank = 0; rank < shards_.world(); ++rank)
-      for_each_piece(file, rank, [&](const ExportPiece& piece) { add(written, file, piece); });
+      for_each_move_to(file, rank, [&](const ExportMove& move) { add(written, file, move); });
     const std::vector<Coverage::Covered> have =
         written.joined("export plan", [&](int) { return layout.name; });
     SLUICE_ASSERT(have.size() == 1 && have.front().range.end == layout.bytes,

@@ -2,9 +2,9 @@
 // file. Pure.
 //
 //   file      | header | tensor a | tensor b | tensor c ...
-//   pieces    | rank 0 | 0 | 1 | 2 | 0 |  1  | 2 |  1      each written by the rank that has it, at its place
+//   moves     | rank 0 | 0 | 1 | 2 | 0 |  1  | 2 |  1      each written by the rank that has it, at its place
 //
-// The plan stores the table of tensors; pieces are computed on demand.
+// The plan stores the table of tensors; moves are computed on demand.
 #pragma once
 
 #include "export/export_tensors.hpp"
@@ -21,7 +21,7 @@ namespace sluice {
 /// A move to a written file: elements of type `dtype` at byte `offset`, made from those of a rank's arena, or
 /// of its persistent buffers; with a source, from element `file` of that entry of ExportPlan::source() on; of
 /// codes, from element `file` of the published weight on; or all scales of a weight, without an arena.
-struct ExportPiece : Move {
+struct ExportMove : Move {
   std::int64_t offset = 0;
   DType dtype = DType::kBFloat16;
   int source = -1;
@@ -47,13 +47,13 @@ class ExportPlan {
   /// Indices of the weights of which a file has codes or scales, ascending.
   [[nodiscard]] std::vector<int> quantised_in(int file) const;
 
-  /// Calls `visit` with the pieces that `rank` writes to a file, in the file's order, without the header.
-  void for_each_piece(int file, int rank, const std::function<void(const ExportPiece&)>& visit) const;
+  /// Calls `visit` with the moves that `rank` writes to a file, in the file's order, without the header.
+  void for_each_move_to(int file, int rank, const std::function<void(const ExportMove&)>& visit) const;
 
-  /// Calls `visit` with the elements of a quantised weight that `rank` owns, as pieces without a place in a
+  /// Calls `visit` with the elements of a quantised weight that `rank` owns, as moves without a place in a
   /// file.
   void for_each_owned(const QuantisedWeight& weight, int rank,
-                      const std::function<void(const ExportPiece&)>& visit) const;
+                      const std::function<void(const ExportMove&)>& visit) const;
 
   /// Error(kInternal) unless every byte behind the header of every file is written exactly once.
   void check_coverage() const;
@@ -73,11 +73,11 @@ class ExportPlan {
     int weight = -1;
   };
   void visit_owned(const SafetensorsEntry& entry, const KeyTarget& target, int rank,
-                   const std::function<void(const ExportPiece&)>& visit) const;
+                   const std::function<void(const ExportMove&)>& visit) const;
   void visit_quantised(const SafetensorsEntry& entry, const Origin& origin, int rank,
-                       const std::function<void(const ExportPiece&)>& visit) const;
+                       const std::function<void(const ExportMove&)>& visit) const;
   void visit_copied(const SafetensorsEntry& entry, const Origin& origin, std::size_t index, int rank,
-                    const std::function<void(const ExportPiece&)>& visit) const;
+                    const std::function<void(const ExportMove&)>& visit) const;
 
   const ShardPlan& shards_;
   std::vector<int> copiers_;

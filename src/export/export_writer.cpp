@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-/// Bytes of a piece from which on it is written from the arena itself, if it needs no conversion.
+/// Bytes of a move from which on it is written from the arena itself, if it needs no conversion.
 constexpr std::int64_t kDirectBytes = 256 * kKiB;
 /// Rows of a matrix that are transposed together, and most elements of each: at most 1 MiB of float32.
 constexpr std::int64_t kRowsAtOnce = 64, kMostLines = 4096;
@@ -44,11 +44,11 @@ std::span<std::int64_t> ExportWriter::find_magnitudes(int file) {
   for (const auto& [number, first_block] : magnitudes_at_) {
     std::int64_t* const largest = magnitudes_.data() + first_block;
     const QuantisedWeight& weight = plan_.quantised()[static_cast<std::size_t>(number)];
-    plan_.for_each_owned(weight, values_.rank(), [&](const ExportPiece& piece) {
-      for (std::int64_t done = 0; done < piece.count; done += kCodesAtOnce) {
-        const std::int64_t count = std::min(piece.count - done, kCodesAtOnce);
-        raise_magnitudes(weight.encoding, {piece.file + done, piece.file + done + count},
-                         numbers(piece.arena + done, count), largest);
+    plan_.for_each_owned(weight, values_.rank(), [&](const ExportMove& move) {
+      for (std::int64_t done = 0; done < move.count; done += kCodesAtOnce) {
+        const std::int64_t count = std::min(move.count - done, kCodesAtOnce);
+        raise_magnitudes(weight.encoding, {move.file + done, move.file + done + count},
+                         numbers(move.arena + done, count), largest);
       }
     });
   }
@@ -74,21 +74,21 @@ void ExportWriter::write(int file) {
   const WeightFile& layout = plan_.files()[static_cast<std::size_t>(file)];
   path_ = directory_ / layout.name;
   if (values_.rank() == 0) write_header(layout);
-  plan_.for_each_piece(file, values_.rank(), [&](const ExportPiece& piece) {
-    const bool is_of_shards = !piece.is_copied() && !piece.is_buffer && piece.part == StoredPart::kValues;
-    const std::byte* values = is_of_shards ? values_.find(piece.arena, piece.dtype) : nullptr;
-    if (piece.part == StoredPart::kCodes)
-      write_codes(piece);
-    else if (piece.part == StoredPart::kScales)
-      write_block_scales(piece);
-    else if (piece.is_copied())
-      copy(piece);
-    else if (piece.is_box())
-      transpose(piece);
-    else if (values != nullptr && piece.bytes() >= kDirectBytes)
-      write_directly(piece, values);
+  plan_.for_each_move_to(file, values_.rank(), [&](const ExportMove& move) {
+    const bool is_of_shards = !move.is_copied() && !move.is_buffer && move.part == StoredPart::kValues;
+    const std::byte* values = is_of_shards ? values_.find(move.arena, move.dtype) : nullptr;
+    if (move.part == StoredPart::kCodes)
+      write_codes(move);
+    else if (move.part == StoredPart::kScales)
+      write_block_scales(move);
+    else if (move.is_copied())
+      copy(move);
+    else if (move.is_box())
+      transpose(move);
+    else if (values != nullptr && move.bytes() >= kDirectBytes)
+      write_directly(move, values);
     else
-      convert(piece);
+      convert(move);
   });
   flush();
   finish();
@@ -105,11 +105,11 @@ void ExportWriter::write_header(const WeightFile& layout) {
   }
 }
 
-void ExportWriter::write_directly(const ExportPiece& piece, const std::byte* values) {
+void ExportWriter::write_directly(const ExportMove& move, const std::byte* values) {
   flush();
-  for (std::int64_t done = 0; done < piece.bytes();) {
-    const std::int64_t bytes = std::min(piece.bytes() - done, half_bytes());
-    emit({piece.offset + done, {values + done, static_cast<std::size_t>(bytes)}});
+  for (std::int64_t done = 0; done < move.bytes();) {
+    const std::int64_t bytes = std::min(move.bytes() - done, half_bytes());
+    emit({move.offset + done, {values + done, static_cast<std::size_t>(bytes)}});
     done += bytes;
   }
 }
@@ -121,26 +121,26 @@ const float* ExportWriter::numbers(std::int64_t begin, std::int64_t count) {
   return numbers_.data();
 }
 
-void ExportWriter::write_codes(const ExportPiece& piece) {
-  const Encoding& encoding = plan_.quantised()[static_cast<std::size_t>(piece.weight)].encoding;
-  const std::int64_t* const largest = magnitudes_.data() + magnitudes_at_.at(piece.weight);
-  for (std::int64_t done = 0; done < piece.count;) {
-    const std::span<std::byte> room = room_at(piece.offset + done, 1);
-    const std::int64_t count = std::min({piece.count - done, std::ssize(room), kCodesAtOnce});
-    quantise(encoding, {piece.file + done, piece.file + done + count}, numbers(piece.arena + done, count),
+void ExportWriter::write_codes(const ExportMove& move) {
+  const Encoding& encoding = plan_.quantised()[static_cast<std::size_t>(move.weight)].encoding;
+  const std::int64_t* const largest = magnitudes_.data() + magnitudes_at_.at(move.weight);
+  for (std::int64_t done = 0; done < move.count;) {
+    const std::span<std::byte> room = room_at(move.offset + done, 1);
+    const std::int64_t count = std::min({move.count - done, std::ssize(room), kCodesAtOnce});
+    quantise(encoding, {move.file + done, move.file + done + count}, numbers(move.arena + done, count),
              largest, room.data());
     staged_ += count;
     done += count;
   }
 }
 
-void ExportWriter::write_block_scales(const ExportPiece& piece) {
-  const Encoding& encoding = plan_.quantised()[static_cast<std::size_t>(piece.weight)].encoding;
-  const std::int64_t size = size_of(piece.dtype);
-  for (std::int64_t done = 0; done < piece.count;) {
-    const std::span<std::byte> room = room_at(piece.offset + done * size, size);
-    const std::int64_t count = std::min(piece.count - done, std::ssize(room) / size);
-    const std::size_t begin = magnitudes_at_.at(piece.weight) + static_cast<std::size_t>(done);
+void ExportWriter::write_block_scales(const ExportMove& move) {
+  const Encoding& encoding = plan_.quantised()[static_cast<std::size_t>(move.weight)].encoding;
+  const std::int64_t size = size_of(move.dtype);
+  for (std::int64_t done = 0; done < move.count;) {
+    const std::span<std::byte> room = room_at(move.offset + done * size, size);
+    const std::int64_t count = std::min(move.count - done, std::ssize(room) / size);
+    const std::size_t begin = magnitudes_at_.at(move.weight) + static_cast<std::size_t>(done);
     write_scales(encoding, std::span(magnitudes_).subspan(begin, static_cast<std::size_t>(count)),
                  room.data());
     staged_ += count * size;
@@ -148,62 +148,61 @@ void ExportWriter::write_block_scales(const ExportPiece& piece) {
   }
 }
 
-void ExportWriter::convert(const ExportPiece& piece) {
-  const std::int64_t size = size_of(piece.dtype);
-  for (std::int64_t done = 0; done < piece.count;) {
-    const std::span<std::byte> room = room_at(piece.offset + done * size, size);
-    const std::int64_t count = std::min(piece.count - done, std::ssize(room) / size);
-    if (piece.is_buffer)
-      values_.read_buffers(piece.arena + done, count, reinterpret_cast<float*>(room.data()));
+void ExportWriter::convert(const ExportMove& move) {
+  const std::int64_t size = size_of(move.dtype);
+  for (std::int64_t done = 0; done < move.count;) {
+    const std::span<std::byte> room = room_at(move.offset + done * size, size);
+    const std::int64_t count = std::min(move.count - done, std::ssize(room) / size);
+    if (move.is_buffer)
+      values_.read_buffers(move.arena + done, count, reinterpret_cast<float*>(room.data()));
     else
-      values_.read(piece.arena + done, count, piece.dtype, room.data());
+      values_.read(move.arena + done, count, move.dtype, room.data());
     staged_ += count * size;
     done += count;
   }
 }
 
-/// Writes a transposed piece, as many lines at once as the staging buffer holds.
-void ExportWriter::transpose(const ExportPiece& piece) {
+/// Writes a transposed move, as many lines at once as the staging buffer holds.
+void ExportWriter::transpose(const ExportMove& move) {
   flush();
-  const std::int64_t room = half_bytes() / size_of(piece.dtype);
-  const std::int64_t width = std::min(piece.length(), room);
+  const std::int64_t room = half_bytes() / size_of(move.dtype);
+  const std::int64_t width = std::min(move.length(), room);
   const std::int64_t lines = std::clamp<std::int64_t>(room / width, 1, kMostLines);
-  for (std::int64_t column = 0; column < piece.length(); column += width)
-    for (std::int64_t line = 0; line < piece.lines; line += lines)
-      transpose(piece, {{line, std::min(line + lines, piece.lines)},
-                        {column, std::min(column + width, piece.length())}});
+  for (std::int64_t column = 0; column < move.length(); column += width)
+    for (std::int64_t line = 0; line < move.lines; line += lines)
+      transpose(move, {{line, std::min(line + lines, move.lines)},
+                       {column, std::min(column + width, move.length())}});
 }
 
-/// Writes a part of a piece: the lines and columns of a box.
-void ExportWriter::transpose(const ExportPiece& piece, const Box& part) {
-  const std::int64_t size = size_of(piece.dtype);
+/// Writes a part of a move: the lines and columns of a box.
+void ExportWriter::transpose(const ExportMove& move, const Box& part) {
+  const std::int64_t size = size_of(move.dtype);
   const std::int64_t lines = part.rows.count(), width = part.columns.count();
   rows_.resize(static_cast<std::size_t>(kRowsAtOnce * lines * size));
   for (std::int64_t first = 0; first < width; first += kRowsAtOnce) {
     const std::int64_t rows = std::min(kRowsAtOnce, width - first);
     for (std::int64_t row = 0; row < rows; ++row)
-      values_.read(piece.arena + (part.columns.begin + first + row) * piece.row_stride + part.rows.begin,
-                   lines, piece.dtype, rows_.data() + row * lines * size);
-    transpose_elements({rows_.data(), piece.dtype, lines}, rows, lines,
-                       {half() + first * size, piece.dtype, width});
+      values_.read(move.arena + (part.columns.begin + first + row) * move.row_stride + part.rows.begin, lines,
+                   move.dtype, rows_.data() + row * lines * size);
+    transpose_elements({rows_.data(), move.dtype, lines}, rows, lines,
+                       {half() + first * size, move.dtype, width});
   }
-  const std::int64_t offset =
-      piece.offset + (part.rows.begin * piece.line_stride + part.columns.begin) * size;
+  const std::int64_t offset = move.offset + (part.rows.begin * move.line_stride + part.columns.begin) * size;
   const std::span<const std::byte> data(half(), static_cast<std::size_t>(lines * width * size));
-  if (width == piece.line_stride) return emit_half({offset, data});
-  emit_half({offset, data, lines, piece.line_stride * size});
+  if (width == move.line_stride) return emit_half({offset, data});
+  emit_half({offset, data, lines, move.line_stride * size});
 }
 
-void ExportWriter::copy(const ExportPiece& piece) {
-  const CheckpointEntry& entry = plan_.source().entries[static_cast<std::size_t>(piece.source)];
-  const std::int64_t size = size_of(piece.dtype);
-  for (std::int64_t done = 0; done < piece.count;) {
+void ExportWriter::copy(const ExportMove& move) {
+  const CheckpointEntry& entry = plan_.source().entries[static_cast<std::size_t>(move.source)];
+  const std::int64_t size = size_of(move.dtype);
+  for (std::int64_t done = 0; done < move.count;) {
     const std::int64_t two =
-        std::min<std::int64_t>(2, piece.count - done);  // 4-bit codes begin at even places
-    std::span<std::byte> room = room_at(piece.offset + done * size, two * size);
-    const std::int64_t count = std::min(piece.count - done, std::ssize(room) / (two * size) * two);
+        std::min<std::int64_t>(2, move.count - done);  // 4-bit codes begin at even places
+    std::span<std::byte> room = room_at(move.offset + done * size, two * size);
+    const std::int64_t count = std::min(move.count - done, std::ssize(room) / (two * size) * two);
     room = room.first(static_cast<std::size_t>(count * size));
-    source_.read(entry, {piece.file + done, piece.file + done + count}, room);
+    source_.read(entry, {move.file + done, move.file + done + count}, room);
     staged_ += std::ssize(room);
     copied_bytes_ += std::ssize(room);
     done += count;

@@ -43,7 +43,7 @@ class ExportWriter {
   /// largest over all ranks before write().
   [[nodiscard]] std::span<std::int64_t> find_magnitudes(int file);
 
-  /// Writes this rank's pieces of a file, gathered into large writes, and on rank 0 the header; then syncs
+  /// Writes this rank's moves to a file, gathered into large writes, and on rank 0 the header; then syncs
   /// the file. Dirty pages stay within twice the staging bytes. If the file has codes, find_magnitudes() must
   /// come first; Error(kBadData) if a weight for codes is NaN or infinite.
   void write(int file);
@@ -55,15 +55,15 @@ class ExportWriter {
 
  private:
   void write_header(const WeightFile& layout);
-  void write_directly(const ExportPiece& piece, const std::byte* values);
-  void convert(const ExportPiece& piece);
+  void write_directly(const ExportMove& move, const std::byte* values);
+  void convert(const ExportMove& move);
   [[nodiscard]] const float* numbers(std::int64_t begin, std::int64_t count);
   void require_finite() const;
-  void write_codes(const ExportPiece& piece);
-  void write_block_scales(const ExportPiece& piece);
-  void transpose(const ExportPiece& piece);
-  void transpose(const ExportPiece& piece, const Box& lines);
-  void copy(const ExportPiece& piece);
+  void write_codes(const ExportMove& move);
+  void write_block_scales(const ExportMove& move);
+  void transpose(const ExportMove& move);
+  void transpose(const ExportMove& move, const Box& lines);
+  void copy(const ExportMove& move);
   [[nodiscard]] std::span<std::byte> room_at(std::int64_t offset, std::int64_t element_bytes);
   void flush();
   /// Writes the filled half of the staging memory, and goes on with the other one.

@@ -34,7 +34,7 @@ void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
                   "rank {} made another load plan than rank 0", rank);
 }
 
-/// Collective over `comm`. Checks a plan that every rank has made: that its pieces cover this rank's arena,
+/// Collective over `comm`. Checks a plan that every rank has made: that its moves cover this rank's arena,
 /// and that plans and files agree.
 void agree_on_load(Communicator& comm, const PlannedLoad& planned, const LoadRequest& request) {
   planned.plan.check_coverage(comm.rank());

@@ -59,7 +59,7 @@ struct CheckpointLoadOptions {
   LoadOptions load{};
   /// Whether and how the plan's readers read the files once more and compare them with the arenas.
   std::optional<VerifyOptions> verify{};
-  /// Called on every rank when all pieces have arrived, before they are verified; may be empty.
+  /// Called on every rank when all elements have arrived, before they are verified; may be empty.
   std::function<void(const LoadReport&)> loaded{};
 };
 

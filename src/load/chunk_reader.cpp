@@ -60,58 +60,60 @@ std::shared_ptr<const ChunkReader::OpenFile> ChunkReader::scales_of(int file) {
   return scales_.opened;
 }
 
-void ChunkReader::read_scales(const Read& read, std::span<std::byte> room) {
-  if (read.scale_bytes == 0) return;
-  plan_.for_each_piece(read, [&](const Piece& piece) {
-    const std::int64_t bytes = piece.scale_bytes();
+void ChunkReader::read_scales(const Chunk& chunk, std::span<std::byte> room) {
+  if (chunk.scale_bytes == 0) return;
+  plan_.for_each_move_of(chunk, [&](const LoadMove& move) {
+    const std::int64_t bytes = move.scale_bytes();
     if (bytes == 0) return;
-    const Encoding& encoding = *piece.encoding;
+    const Encoding& encoding = *move.encoding;
     const std::shared_ptr<const OpenFile> opened = scales_of(encoding.scale_file);
-    const std::int64_t offset = encoding.scale_begin + encoding.scale_bytes({0, piece.scales().begin});
+    const std::int64_t offset = encoding.scale_begin + encoding.scale_bytes({0, move.scales().begin});
     opened->file.read_at(
-        offset, room.subspan(static_cast<std::size_t>(piece.scale_source), static_cast<std::size_t>(bytes)));
+        offset, room.subspan(static_cast<std::size_t>(move.scale_source), static_cast<std::size_t>(bytes)));
     const std::int64_t before = offset % InputFile::kBlockBytes;
     if (opened->access == FileAccess::kDropBehind) opened->file.drop_cache(offset - before, before + bytes);
   });
 }
 
-Chunk ChunkReader::read(const Read& read, std::span<std::byte> slot) {
-  const std::shared_ptr<const OpenFile> opened = file_of(read.file);
-  if (opened->access == FileAccess::kDirect) return read_direct(opened->file, read, slot);
-  const Chunk chunk = read_buffered(opened->file, read, slot);
-  if (opened->access == FileAccess::kDropBehind) opened->file.drop_cache(read.offset, read.bytes);
-  return chunk;
+LoadedChunk ChunkReader::read(const Chunk& chunk, std::span<std::byte> slot) {
+  const std::shared_ptr<const OpenFile> opened = file_of(chunk.file);
+  if (opened->access == FileAccess::kDirect) return read_direct(opened->file, chunk, slot);
+  const LoadedChunk loaded = read_buffered(opened->file, chunk, slot);
+  if (opened->access == FileAccess::kDropBehind) opened->file.drop_cache(chunk.offset, chunk.bytes);
+  return loaded;
 }
 
-/// Reads whole blocks: those that the read touches.
-Chunk ChunkReader::read_direct(const InputFile& file, const Read& read, std::span<std::byte> slot) const {
+/// Reads whole blocks: those that the chunk touches.
+LoadedChunk ChunkReader::read_direct(const InputFile& file, const Chunk& chunk,
+                                     std::span<std::byte> slot) const {
   constexpr std::int64_t kBlock = InputFile::kBlockBytes;
-  const std::int64_t lead = read.offset % kBlock;
-  const std::int64_t needed = lead + read.bytes;
+  const std::int64_t lead = chunk.offset % kBlock;
+  const std::int64_t needed = lead + chunk.bytes;
   const std::int64_t blocks = round_up(needed, kBlock);
-  file.read_at_least(needed, read.offset - lead, slot.first(static_cast<std::size_t>(blocks)));
-  const std::int64_t fetched = std::min(blocks, file.size_bytes() - read.offset + lead);
-  return {slot.data() + lead, fetched - read.bytes, false};
+  file.read_at_least(needed, chunk.offset - lead, slot.first(static_cast<std::size_t>(blocks)));
+  const std::int64_t fetched = std::min(blocks, file.size_bytes() - chunk.offset + lead);
+  return {slot.data() + lead, fetched - chunk.bytes, false};
 }
 
-/// Reads large pieces of this rank into the arena, and the bytes between them into the slot, at their
+/// Reads large moves of this rank into the arena, and the bytes between them into the slot, at their
 /// offsets.
-Chunk ChunkReader::read_buffered(const InputFile& file, const Read& read, std::span<std::byte> slot) const {
+LoadedChunk ChunkReader::read_buffered(const InputFile& file, const Chunk& chunk,
+                                       std::span<std::byte> slot) const {
   std::int64_t done = 0;
   const auto fill_slot = [&](std::int64_t end) {
     if (end > done)
-      file.read_at(read.offset + done,
+      file.read_at(chunk.offset + done,
                    slot.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(end - done)));
   };
   if (own_place_) {
-    plan_.for_each_piece(read, [&](const Piece& piece) {
-      if (piece.rank != read.reader || !LoadPlan::is_large(piece) || plan_.is_staged(piece)) return;
-      fill_slot(piece.source);
-      file.read_at(read.offset + piece.source, {own_place_(piece), static_cast<std::size_t>(piece.bytes())});
-      done = piece.source + piece.bytes();
+    plan_.for_each_move_of(chunk, [&](const LoadMove& move) {
+      if (move.rank != chunk.reader || !LoadPlan::is_large(move) || plan_.is_staged(move)) return;
+      fill_slot(move.source);
+      file.read_at(chunk.offset + move.source, {own_place_(move), static_cast<std::size_t>(move.bytes())});
+      done = move.source + move.bytes();
     });
   }
-  fill_slot(read.bytes);
+  fill_slot(chunk.bytes);
   return {slot.data(), 0, own_place_ != nullptr};
 }
 

@@ -24,19 +24,19 @@ enum class FileAccess : std::uint8_t {
 };
 
 /// A chunk that has been read.
-struct Chunk {
-  const std::byte* data = nullptr;  ///< first byte of the read, in its slot
+struct LoadedChunk {
+  const std::byte* data = nullptr;  ///< first byte of the chunk, in its slot
   /// bytes read besides the payload, because direct reads fetch whole blocks
   std::int64_t overhead_bytes = 0;
-  /// Whether this rank's pieces that need no staging were read into the arena.
+  /// Whether this rank's moves that need no staging were read into the arena.
   bool own_placed = false;
 };
 
 class ChunkReader {
  public:
-  /// Place in the arena of a piece that its reader owns and that needs no staging. Null: all pieces stay in
+  /// Place in the arena of a move that its reader owns and that needs no staging. Null: all moves stay in
   /// the slot.
-  using OwnPlace = std::function<std::byte*(const Piece&)>;
+  using OwnPlace = std::function<std::byte*(const LoadMove&)>;
 
   /// `plan` must outlive the reader.
   ChunkReader(const LoadPlan& plan, std::filesystem::path directory, CachePolicy policy, OwnPlace own_place)
@@ -45,10 +45,10 @@ class ChunkReader {
   /// Reads a chunk. `slot` begins on a page and has LoadPlan::chunk_room() bytes. Several threads may call
   /// this at a time; each file is opened, and its access chosen and logged, at its first read.
   /// Error(kBadData) if a file is not as long as it was when the plan was made.
-  [[nodiscard]] Chunk read(const Read& read, std::span<std::byte> slot);
-  /// Reads the scales of a read into the front of `room`, in the order of the read's pieces: through the page
-  /// cache, and out of it again unless the file is kept there. Errors as read().
-  void read_scales(const Read& read, std::span<std::byte> room);
+  [[nodiscard]] LoadedChunk read(const Chunk& chunk, std::span<std::byte> slot);
+  /// Reads the scales of a chunk into the front of `room`, in the order of the chunk's moves: through the
+  /// page cache, and out of it again unless the file is kept there. Errors as read().
+  void read_scales(const Chunk& chunk, std::span<std::byte> room);
 
  private:
   struct OpenFile {
@@ -71,8 +71,10 @@ class ChunkReader {
   [[nodiscard]] std::shared_ptr<const OpenFile> file_of(int file);
   [[nodiscard]] std::shared_ptr<const OpenFile> scales_of(int file);
   [[nodiscard]] std::shared_ptr<const OpenFile> open(int file) const;
-  [[nodiscard]] Chunk read_direct(const InputFile& file, const Read& read, std::span<std::byte> slot) const;
-  [[nodiscard]] Chunk read_buffered(const InputFile& file, const Read& read, std::span<std::byte> slot) const;
+  [[nodiscard]] LoadedChunk read_direct(const InputFile& file, const Chunk& chunk,
+                                        std::span<std::byte> slot) const;
+  [[nodiscard]] LoadedChunk read_buffered(const InputFile& file, const Chunk& chunk,
+                                          std::span<std::byte> slot) const;
 
   const LoadPlan& plan_;
   std::filesystem::path directory_;

@@ -4,7 +4,7 @@
 #include "base/byte_stream.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
-#include "load/read_cutter.hpp"
+#include "load/chunk_cutter.hpp"
 #include "load/row_quantiser.hpp"
 
 #include <fmt/format.h>
@@ -17,22 +17,22 @@
 namespace sluice {
 namespace {
 
-/// Joins pieces that follow each other both in the read and in the arena.
-class PieceMerger {
+/// Joins moves that follow each other both in the chunk and in the arena.
+class MoveMerger {
  public:
-  PieceMerger(const ShardPlan& shards, const std::function<void(const Piece&)>& visit)
+  MoveMerger(const ShardPlan& shards, const std::function<void(const LoadMove&)>& visit)
       : shards_(shards), visit_(visit) {}
-  void add(const Piece& piece) {
-    if (last_.count > 0 && !piece.is_box() && !last_.is_box() && piece.rank == last_.rank &&
-        piece.dtype == last_.dtype && piece.encoding == last_.encoding &&
-        piece.source == last_.source + last_.bytes() && piece.arena == last_.arena + last_.count &&
-        is_stored(piece) == is_stored(last_) &&
-        (piece.encoding == nullptr || piece.element == last_.element + last_.count)) {
-      last_.count += piece.count;
+  void add(const LoadMove& move) {
+    if (last_.count > 0 && !move.is_box() && !last_.is_box() && move.rank == last_.rank &&
+        move.dtype == last_.dtype && move.encoding == last_.encoding &&
+        move.source == last_.source + last_.bytes() && move.arena == last_.arena + last_.count &&
+        is_stored(move) == is_stored(last_) &&
+        (move.encoding == nullptr || move.element == last_.element + last_.count)) {
+      last_.count += move.count;
       return;
     }
     flush();
-    last_ = piece;
+    last_ = move;
   }
   void flush() {
     if (last_.count > 0) {
@@ -44,24 +44,24 @@ class PieceMerger {
   }
 
  private:
-  [[nodiscard]] bool is_stored(const Piece& piece) const {
-    return shards_.is_stored_at(piece.rank, piece.arena);
+  [[nodiscard]] bool is_stored(const LoadMove& move) const {
+    return shards_.is_stored_at(move.rank, move.arena);
   }
 
   const ShardPlan& shards_;
-  const std::function<void(const Piece&)>& visit_;
-  Piece last_;
-  std::int64_t scale_bytes_ = 0;  ///< bytes of scales in the pieces visited so far
+  const std::function<void(const LoadMove&)>& visit_;
+  LoadMove last_;
+  std::int64_t scale_bytes_ = 0;  ///< bytes of scales in the moves visited so far
 };
 
 std::string arena_name(int rank) { return fmt::format("rank {}'s arena", rank); }
 
-void add(Coverage& coverage, const Piece& piece) {
-  if (piece.row_stride == 0) return coverage.add(piece.rank, Range{piece.arena, piece.arena + piece.count});
-  const std::int64_t row = (piece.arena - piece.rows_begin) / piece.row_stride;
-  const std::int64_t column = (piece.arena - piece.rows_begin) % piece.row_stride;
-  coverage.add(piece.rank, piece.rows_begin, piece.row_stride,
-               {{row, row + piece.length()}, {column, column + piece.lines}});
+void add(Coverage& coverage, const LoadMove& move) {
+  if (move.row_stride == 0) return coverage.add(move.rank, Range{move.arena, move.arena + move.count});
+  const std::int64_t row = (move.arena - move.rows_begin) / move.row_stride;
+  const std::int64_t column = (move.arena - move.rows_begin) % move.row_stride;
+  coverage.add(move.rank, move.rows_begin, move.row_stride,
+               {{row, row + move.length()}, {column, column + move.lines}});
 }
 
 /// Whether a rank is asked about: `asked` is one rank, or nothing for all.
@@ -114,17 +114,17 @@ LoadPlan::LoadPlan(const CheckpointIndex& index, const CheckpointMatch& match, c
   }
   std::ranges::sort(extents_, {},
                     [](const FileExtent& extent) { return std::tuple(extent.file, extent.begin); });
-  cut_reads();
+  cut_chunks();
   add_up();
 }
 
-void LoadPlan::cut_reads() {
-  std::vector<ReadCutter> cutters;
+void LoadPlan::cut_chunks() {
+  std::vector<ChunkCutter> cutters;
   for (int rank = 0; rank < readers().world(); ++rank) cutters.emplace_back(rank, options_.chunk_bytes);
   for (int i = 0; i < static_cast<int>(extents_.size()); ++i) {
     const FileExtent& extent = extents_[static_cast<std::size_t>(i)];
-    const auto add = [&](int reader, const Piece& piece) {
-      cutters[static_cast<std::size_t>(reader)].add(extent.file, i, piece);
+    const auto add = [&](int reader, const LoadMove& move) {
+      cutters[static_cast<std::size_t>(reader)].add(extent.file, i, move);
     };
     if (extent.range.rows > 0)
       hulls_by_reader(extent, [&](int reader, Range elements) {
@@ -133,59 +133,59 @@ void LoadPlan::cut_reads() {
                      extent.dtype});
       });
     else
-      visit_pieces(extent, {0, extent.range.count}, extent.begin,
-                   [&](const Piece& piece) { add(readers().reader_of(piece.rank), piece); });
+      visit_moves(extent, {0, extent.range.count}, extent.begin,
+                  [&](const LoadMove& move) { add(readers().reader_of(move.rank), move); });
   }
-  for (ReadCutter& cutter : cutters) cutter.finish(reads_);
+  for (ChunkCutter& cutter : cutters) cutter.finish(chunks_);
 }
 
 void LoadPlan::add_up() {
   std::vector<Transfer> transfers;
-  for (Read& read : reads_) {
-    transfers_of(read, transfers);
-    add_up(read, transfers);
+  for (Chunk& chunk : chunks_) {
+    transfers_of(chunk, transfers);
+    add_up(chunk, transfers);
   }
 }
 
-void LoadPlan::add_up(Read& read, const std::vector<Transfer>& transfers) {
-  RankTotals& reader = ranks_[static_cast<std::size_t>(read.reader)];
-  for (const Transfer& transfer : transfers) read.scale_bytes += transfer.scale_bytes;
-  read_bytes_ += read.bytes + read.scale_bytes;
-  reader.read += read.bytes + read.scale_bytes;
-  reader.largest_read = std::max(reader.largest_read, read.bytes);
-  reader.largest_scales = std::max(reader.largest_scales, read.scale_bytes);
+void LoadPlan::add_up(Chunk& chunk, const std::vector<Transfer>& transfers) {
+  RankTotals& reader = ranks_[static_cast<std::size_t>(chunk.reader)];
+  for (const Transfer& transfer : transfers) chunk.scale_bytes += transfer.scale_bytes;
+  read_bytes_ += chunk.bytes + chunk.scale_bytes;
+  reader.read += chunk.bytes + chunk.scale_bytes;
+  reader.largest_chunk = std::max(reader.largest_chunk, chunk.bytes);
+  reader.largest_scales = std::max(reader.largest_scales, chunk.scale_bytes);
   std::int64_t packed_here = 0;
   for (std::size_t rank = 0; rank < transfers.size(); ++rank) {
     const Transfer& transfer = transfers[rank];
     std::int64_t staged = transfer.packed_bytes();
     ranks_[rank].payload += transfer.packed_bytes();
-    for (const Piece& piece : transfer.large) {
-      ranks_[rank].payload += piece.bytes();
-      if (is_staged(piece)) staged += piece.bytes();
+    for (const LoadMove& move : transfer.large) {
+      ranks_[rank].payload += move.bytes();
+      if (is_staged(move)) staged += move.bytes();
     }
-    if (static_cast<int>(rank) == read.reader) continue;
+    if (static_cast<int>(rank) == chunk.reader) continue;
     packed_here += transfer.packed_bytes();
     reader.sent += transfer.packed_bytes();
-    for (const Piece& piece : transfer.large) reader.sent += piece.bytes();
+    for (const LoadMove& move : transfer.large) reader.sent += move.bytes();
     ranks_[rank].packed = std::max(ranks_[rank].packed, staged);
   }
   reader.packed = std::max(reader.packed, packed_here);
 }
 
-std::span<const Read> LoadPlan::reads_by(int reader) const {
-  return {std::ranges::lower_bound(reads_, reader, {}, &Read::reader),
-          std::ranges::upper_bound(reads_, reader, {}, &Read::reader)};
+std::span<const Chunk> LoadPlan::chunks_of(int reader) const {
+  return {std::ranges::lower_bound(chunks_, reader, {}, &Chunk::reader),
+          std::ranges::upper_bound(chunks_, reader, {}, &Chunk::reader)};
 }
 
 std::int64_t LoadPlan::chunk_room(int rank) const {
-  const std::int64_t largest = totals(rank).largest_read;
-  // A read that begins and ends inside blocks touches up to two blocks more than it fills.
+  const std::int64_t largest = totals(rank).largest_chunk;
+  // A chunk that begins and ends inside blocks touches up to two blocks more than it fills.
   return largest == 0 ? 0 : round_up(largest, kBlockBytes) + 2 * kBlockBytes;
 }
 
 int LoadPlan::slots(int rank, int ring_slots) const {
-  const auto reads = std::ssize(reads_by(readers().reader_of(rank)));
-  return static_cast<int>(std::clamp<std::int64_t>(reads, 1, ring_slots));
+  const auto chunks = std::ssize(chunks_of(readers().reader_of(rank)));
+  return static_cast<int>(std::clamp<std::int64_t>(chunks, 1, ring_slots));
 }
 
 std::int64_t LoadPlan::staging_bytes(int rank, int ring_slots) const {
@@ -193,10 +193,10 @@ std::int64_t LoadPlan::staging_bytes(int rank, int ring_slots) const {
          quantiser_bytes(shards_, options_, rank);
 }
 
-/// Visits the pieces of all ranks of elements [begin, end) of an extent; the first element lies at `position`
-/// of the read.
-void LoadPlan::visit_pieces(const FileExtent& extent, Range elements, std::int64_t position,
-                            const std::function<void(const Piece&)>& visit) const {
+/// Visits the moves of all ranks of elements [begin, end) of an extent; the first element lies at `position`
+/// of the chunk.
+void LoadPlan::visit_moves(const FileExtent& extent, Range elements, std::int64_t position,
+                           const std::function<void(const LoadMove&)>& visit) const {
   const Encoding* encoding =
       extent.encoding < 0 ? nullptr : &encodings_[static_cast<std::size_t>(extent.encoding)];
   for_each_move(shards_, extent.range, elements, {}, [&](const Move& move) {
@@ -222,24 +222,24 @@ void LoadPlan::hulls_by_reader(const FileExtent& extent,
   }
 }
 
-void LoadPlan::for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const {
-  PieceMerger merger(shards_, visit);
-  const std::int64_t end = read.offset + read.bytes;
-  for (std::size_t i = static_cast<std::size_t>(read.first); i < extents_.size(); ++i) {
+void LoadPlan::for_each_move_of(const Chunk& chunk, const std::function<void(const LoadMove&)>& visit) const {
+  MoveMerger merger(shards_, visit);
+  const std::int64_t end = chunk.offset + chunk.bytes;
+  for (std::size_t i = static_cast<std::size_t>(chunk.first); i < extents_.size(); ++i) {
     const FileExtent& extent = extents_[i];
-    if (extent.file != read.file || extent.begin >= end) break;
-    const std::int64_t from = std::max(read.offset, extent.begin);
+    if (extent.file != chunk.file || extent.begin >= end) break;
+    const std::int64_t from = std::max(chunk.offset, extent.begin);
     const Range inside{extent.elements_in(from - extent.begin),
                        extent.elements_in(std::min(end, extent.end()) - extent.begin)};
-    visit_pieces(extent, inside, from - read.offset, [&](const Piece& piece) {
-      if (readers().reader_of(piece.rank) == read.reader)
-        merger.add(piece);  // elements from first to last include some that the reader does not need
+    visit_moves(extent, inside, from - chunk.offset, [&](const LoadMove& move) {
+      if (readers().reader_of(move.rank) == chunk.reader)
+        merger.add(move);  // elements from first to last include some that the reader does not need
     });
   }
   merger.flush();
 }
 
-void LoadPlan::transfers_of(const Read& read, std::vector<Transfer>& transfers) const {
+void LoadPlan::transfers_of(const Chunk& chunk, std::vector<Transfer>& transfers) const {
   transfers.resize(ranks_.size());
   for (Transfer& transfer : transfers) {
     transfer.small.clear();
@@ -247,14 +247,14 @@ void LoadPlan::transfers_of(const Read& read, std::vector<Transfer>& transfers) 
     transfer.small_bytes = 0;
     transfer.scale_bytes = 0;
   }
-  for_each_piece(read, [&](const Piece& piece) {
-    Transfer& transfer = transfers[static_cast<std::size_t>(piece.rank)];
-    transfer.scale_bytes += piece.scale_bytes();
-    if (is_large(piece)) {
-      transfer.large.push_back(piece);
+  for_each_move_of(chunk, [&](const LoadMove& move) {
+    Transfer& transfer = transfers[static_cast<std::size_t>(move.rank)];
+    transfer.scale_bytes += move.scale_bytes();
+    if (is_large(move)) {
+      transfer.large.push_back(move);
     } else {
-      transfer.small.push_back(piece);
-      transfer.small_bytes += piece.bytes();
+      transfer.small.push_back(move);
+      transfer.small_bytes += move.bytes();
     }
   });
 }
@@ -265,9 +265,9 @@ void LoadPlan::check_coverage(int rank) const { check_coverage(std::optional<int
 
 void LoadPlan::check_coverage(std::optional<int> asked) const {
   Coverage written;
-  for (const Read& read : reads_)
-    for_each_piece(read, [&](const Piece& piece) {
-      if (is_asked(asked, piece.rank)) add(written, piece);
+  for (const Chunk& chunk : chunks_)
+    for_each_move_of(chunk, [&](const LoadMove& move) {
+      if (is_asked(asked, move.rank)) add(written, move);
     });
   const std::vector<Coverage::Covered> have = written.joined("load plan", arena_name);
   const std::vector<Coverage::Covered> want =
@@ -295,9 +295,9 @@ Digest LoadPlan::digest() const {
       out.number(value);
   for (const Encoding& encoding : encodings_)
     for (const std::int64_t value : numbers_of(encoding)) out.number(value);
-  for (const Read& read : reads_) {
-    out.number(read.reader);
-    out.number(read.offset);
+  for (const Chunk& chunk : chunks_) {
+    out.number(chunk.reader);
+    out.number(chunk.offset);
   }
   out.text(shards_.digest().hex());
   return digest_of(out.bytes());
@@ -308,7 +308,7 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
   const std::int64_t widest = size_of(DType::kFloat32);
   std::vector<std::int64_t> limits(static_cast<std::size_t>(shards.world()));
   std::vector<std::int64_t> foreign = limits;  // bytes that each rank may read for other ranks
-  // Payload bytes for all ranks; a read may hold more bytes than its reader needs.
+  // Payload bytes for all ranks; a chunk may hold more bytes than its reader needs.
   std::int64_t payload = 0;
   for (int rank = 0; rank < shards.world(); ++rank) {
     const auto reader = static_cast<std::size_t>(options.readers.reader_of(rank));
@@ -321,8 +321,8 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
     const bool reads = options.readers.is_reader(rank);
     const std::int64_t scales = with_scales ? options.chunk_bytes / 2 : 0;
     const std::int64_t staged = std::min(options.chunk_bytes, shards.held_elements(rank) * widest) + scales;
-    const std::int64_t read = std::min(options.chunk_bytes, payload);
-    const std::int64_t chunk = round_up(read, LoadPlan::kBlockBytes) + 2 * LoadPlan::kBlockBytes;
+    const std::int64_t most = std::min(options.chunk_bytes, payload);
+    const std::int64_t chunk = round_up(most, LoadPlan::kBlockBytes) + 2 * LoadPlan::kBlockBytes;
     const std::int64_t sent = std::min(options.chunk_bytes, foreign[at]) + scales;
     const std::int64_t slot = reads ? chunk + scales + sent : staged;
     limits[at] = ring_slots * round_up(slot, LoadPlan::kBlockBytes) + quantiser_bytes(shards, options, rank);

@@ -1,12 +1,12 @@
-// How a checkpoint's bytes reach the arenas: reads in file order, each cut into pieces with one owner each.
+// How a checkpoint's bytes reach the arenas: chunks in file order, each cut into moves to one owner each.
 // Pure.
 //
 //   file      | tensor a | tensor b | (ignored) | tensor c ...
-//   reads     |<-- chunk -->|<- rest ->|         |<-- chunk -->|     large, whatever the sizes of tensors
-//   pieces    | rank 0 | rank 1 |  1   |  2 |                        consecutive in the file and in one arena
+//   chunks    |<-- full --->|<- rest ->|         |<-- full --->|     large, whatever the sizes of tensors
+//   moves     | rank 0 | rank 1 |  1   |  2 |                        consecutive in the file and in one arena
 //
 // With several readers, each reads only the bytes of the ranks it reads for. The plan stores the table of
-// tensors and the reads; pieces are computed on demand.
+// tensors and the chunks; moves are computed on demand.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -25,40 +25,40 @@
 
 namespace sluice {
 
-/// Bytes [offset, offset + bytes) of a file that are read at once; a read never cuts an element, nor a group
+/// Bytes [offset, offset + bytes) of a file that are read at once; a chunk never cuts an element, nor a group
 /// of 4-bit codes. `first` is the first tensor of which it holds a part.
-struct Read {
-  int reader = 0;  ///< rank that does the read
+struct Chunk {
+  int reader = 0;  ///< rank that reads the chunk
   int file = 0;
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
   int first = 0;
-  /// Bytes of the scales of the read's codes, which are read beside it, wherever they lie.
+  /// Bytes of the scales of the chunk's codes, which are read beside it, wherever they lie.
   std::int64_t scale_bytes = 0;
 };
 
-/// A move of elements of type `dtype`, which begin `source` bytes into a read, to one rank's arena. With an
+/// A move of elements of type `dtype`, which begin `source` bytes into a chunk, to one rank's arena. With an
 /// encoding it moves codes of the encoded tensor's elements from `element` on.
-struct Piece : Move {
+struct LoadMove : Move {
   std::int64_t source = 0;
   DType dtype = DType::kFloat32;
   const Encoding* encoding = nullptr;  ///< encoding of the codes, in the plan's list; null for plain elements
   std::int64_t element = 0;
-  /// Byte among the read's scales, in the order of its pieces, at which the scales of this piece begin.
+  /// Byte among the chunk's scales, in the order of its moves, at which the scales of this move begin.
   std::int64_t scale_source = 0;
 
-  /// Whether the piece's elements are consecutive in the read.
+  /// Whether the move's elements are consecutive in the chunk.
   [[nodiscard]] bool is_contiguous() const { return lines == 1 || line_stride == length(); }
 
   [[nodiscard]] std::int64_t bytes() const {
     return encoding == nullptr ? count * size_of(dtype) : encoding->code_bytes(count);
   }
-  /// Bytes of the smallest group of codes that no read may cut.
+  /// Bytes of the smallest group of codes that no chunk may cut.
   [[nodiscard]] std::int64_t atom_bytes() const {
     return encoding == nullptr ? size_of(dtype) : encoding->code_bytes(encoding->atom_elements());
   }
   [[nodiscard]] Range elements() const { return {element, element + count}; }
-  /// Scales that the piece needs, among all scales of its encoding.
+  /// Scales that the move needs, among all scales of its encoding.
   [[nodiscard]] Range scales() const {
     return encoding == nullptr ? Range() : encoding->scales_of(elements());
   }
@@ -67,13 +67,13 @@ struct Piece : Move {
   }
 };
 
-/// The pieces of one read that one rank owns. Small pieces, and boxes with other ranks' elements between
-/// their lines, are packed into one message, in this order, and behind them the scales of all pieces, those
-/// of small pieces first; each large piece has a message of its own. Sender and receiver derive this
+/// The moves of one chunk to one rank. Small moves, and boxes with other ranks' elements between
+/// their lines, are packed into one message, in this order, and behind them the scales of all moves, those
+/// of small moves first; each large move has a message of its own. Sender and receiver derive this
 /// independently.
 struct Transfer {
-  std::vector<Piece> small;
-  std::vector<Piece> large;
+  std::vector<LoadMove> small;
+  std::vector<LoadMove> large;
   std::int64_t small_bytes = 0;
   std::int64_t scale_bytes = 0;
   [[nodiscard]] std::int64_t packed_bytes() const { return small_bytes + scale_bytes; }
@@ -81,7 +81,7 @@ struct Transfer {
 
 struct LoadPlanOptions {
   DType arena = DType::kBFloat16;
-  std::int64_t chunk_bytes = 8 * kMiB;  ///< most bytes of a read; at least 4 KiB
+  std::int64_t chunk_bytes = 8 * kMiB;  ///< most bytes of a chunk; at least 4 KiB
   ReaderAssignment readers;
   bool on_device = false;  ///< arenas that host code cannot reach: all that a rank receives is staged
   std::vector<int> left_in_files{};  ///< indices of manifest tensors that go to no arena, ascending
@@ -96,12 +96,12 @@ struct LoadPlanOptions {
 
 class LoadPlan {
  public:
-  /// Pieces of at least this many bytes are sent unpacked, in a message of their own.
-  static constexpr std::int64_t kLargePieceBytes = 64 * kKiB;
-  [[nodiscard]] static bool is_large(const Piece& piece) {
-    return piece.bytes() >= kLargePieceBytes && piece.is_contiguous();
+  /// Moves of at least this many bytes are sent unpacked, in a message of their own.
+  static constexpr std::int64_t kLargeMoveBytes = 64 * kKiB;
+  [[nodiscard]] static bool is_large(const LoadMove& move) {
+    return move.bytes() >= kLargeMoveBytes && move.is_contiguous();
   }
-  /// Reads end on multiples of this many bytes where they can, so that direct reads fetch no block twice.
+  /// Chunks end on multiples of this many bytes where they can, so that direct reads fetch no block twice.
   static constexpr std::int64_t kBlockBytes = 4 * kKiB;
 
   /// `shards` must outlive the plan; the index and the match need not.
@@ -109,30 +109,30 @@ class LoadPlan {
            const LoadPlanOptions& options);
 
   [[nodiscard]] const std::vector<CheckpointFile>& files() const { return files_; }
-  /// All reads, ordered by reader, then as in the files.
-  [[nodiscard]] const std::vector<Read>& reads() const { return reads_; }
-  [[nodiscard]] std::span<const Read> reads_by(int reader) const;
+  /// All chunks, ordered by reader, then as in the files.
+  [[nodiscard]] const std::vector<Chunk>& chunks() const { return chunks_; }
+  [[nodiscard]] std::span<const Chunk> chunks_of(int reader) const;
   [[nodiscard]] const ReaderAssignment& readers() const { return options_.readers; }
   [[nodiscard]] const ShardPlan& shards() const { return shards_; }
   [[nodiscard]] DType arena_dtype() const { return options_.arena; }
   [[nodiscard]] bool discards() const { return options_.discard; }
-  /// Whether a piece passes through its owner's staging memory; otherwise it is received into the arena.
-  [[nodiscard]] bool is_staged(const Piece& piece) const {
-    return options_.discard || options_.on_device || piece.encoding != nullptr ||
-           piece.dtype != options_.arena || piece.is_box() || shards_.is_stored_at(piece.rank, piece.arena);
+  /// Whether a move passes through its owner's staging memory; otherwise it is received into the arena.
+  [[nodiscard]] bool is_staged(const LoadMove& move) const {
+    return options_.discard || options_.on_device || move.encoding != nullptr ||
+           move.dtype != options_.arena || move.is_box() || shards_.is_stored_at(move.rank, move.arena);
   }
 
-  /// Calls `visit` with the pieces of a read, each as long as possible, in file order.
-  void for_each_piece(const Read& read, const std::function<void(const Piece&)>& visit) const;
-  /// Groups the pieces of a read by the rank that owns them. `transfers` is overwritten and keeps its
+  /// Calls `visit` with the moves of a chunk, each as long as possible, in file order.
+  void for_each_move_of(const Chunk& chunk, const std::function<void(const LoadMove&)>& visit) const;
+  /// Groups the moves of a chunk by the rank that they go to. `transfers` is overwritten and keeps its
   /// capacity.
-  void transfers_of(const Read& read, std::vector<Transfer>& transfers) const;
+  void transfers_of(const Chunk& chunk, std::vector<Transfer>& transfers) const;
 
   /// Error(kInternal) unless every element of every arena that belongs to a tensor is written exactly once,
-  /// and no other element is. Takes as long as making the plan, and temporarily 24 bytes per piece, 56 per
+  /// and no other element is. Takes as long as making the plan, and temporarily 24 bytes per move, 56 per
   /// box.
   void check_coverage() const;
-  /// Checks that the pieces cover the arena of one rank; if every rank does so, all arenas are proved.
+  /// Checks that the moves cover the arena of one rank; if every rank does so, all arenas are proved.
   void check_coverage(int rank) const;
 
   /// Payload bytes, in the files' element types, scales included: read in total; and read, kept and sent by
@@ -142,16 +142,16 @@ class LoadPlan {
   [[nodiscard]] std::int64_t read_bytes(int rank) const { return totals(rank).read; }
   [[nodiscard]] std::int64_t payload_bytes(int rank) const { return totals(rank).payload; }
   [[nodiscard]] std::int64_t sent_bytes(int rank) const { return totals(rank).sent; }
-  /// Bytes of staging that one read takes. At its reader: the read, rounded out to blocks, its scales, and
+  /// Bytes of staging that one chunk takes. At its reader: the chunk, rounded out to blocks, its scales, and
   /// what is packed for others. Elsewhere: what arrives packed, must be converted, or goes on to a device.
   [[nodiscard]] std::int64_t slot_bytes(int rank) const {
     return chunk_room(rank) + scale_room(rank) + totals(rank).packed;
   }
-  /// Bytes of a reader's slot that hold the read itself, in whole blocks; 0 on other ranks.
+  /// Bytes of a reader's slot that hold the chunk itself, in whole blocks; 0 on other ranks.
   [[nodiscard]] std::int64_t chunk_room(int rank) const;
-  /// Bytes of a reader's slot, behind the chunk room, that hold the scales of the read.
+  /// Bytes of a reader's slot, behind the chunk room, that hold the scales of the chunk.
   [[nodiscard]] std::int64_t scale_room(int rank) const { return totals(rank).largest_scales; }
-  /// Slots in a rank's ring: `ring_slots`, or the number of reads in which it takes part if that is less.
+  /// Slots in a rank's ring: `ring_slots`, or the number of chunks in which it takes part if that is less.
   [[nodiscard]] int slots(int rank, int ring_slots) const;
   /// Bytes that the load of a rank allocates besides its arena: its slots, in whole blocks, and rows that
   /// wait to be quantised.
@@ -178,16 +178,16 @@ class LoadPlan {
     std::int64_t read = 0;
     std::int64_t payload = 0;
     std::int64_t sent = 0;
-    std::int64_t largest_read = 0;
+    std::int64_t largest_chunk = 0;
     std::int64_t largest_scales = 0;
-    std::int64_t packed = 0;  ///< most bytes of staging for one read, the read itself not counted
+    std::int64_t packed = 0;  ///< most bytes of staging for one chunk, the chunk itself not counted
   };
-  void cut_reads();
+  void cut_chunks();
   void add_up();
-  void add_up(Read& read, const std::vector<Transfer>& transfers);
+  void add_up(Chunk& chunk, const std::vector<Transfer>& transfers);
   void check_coverage(std::optional<int> rank) const;
-  void visit_pieces(const FileExtent& extent, Range elements, std::int64_t position,
-                    const std::function<void(const Piece&)>& visit) const;
+  void visit_moves(const FileExtent& extent, Range elements, std::int64_t position,
+                   const std::function<void(const LoadMove&)>& visit) const;
   void hulls_by_reader(const FileExtent& extent,
                        const std::function<void(int reader, Range elements)>& visit) const;
   [[nodiscard]] const RankTotals& totals(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -197,7 +197,7 @@ class LoadPlan {
   std::vector<CheckpointFile> files_;
   std::vector<FileExtent> extents_;  ///< extents that are not empty, ordered by file, then by begin
   std::vector<Encoding> encodings_;
-  std::vector<Read> reads_;
+  std::vector<Chunk> chunks_;
   std::vector<RankTotals> ranks_;
   std::int64_t read_bytes_ = 0;
 };

@@ -17,11 +17,11 @@ class LoadReceiver {
   /// `setting` must outlive the receiver.
   explicit LoadReceiver(const LoadSetting& setting);
 
-  [[nodiscard]] std::size_t steps() const { return reads_.size(); }
-  /// Waits for this rank's pieces of read number `read` and writes them to the arena. Must be called in read
-  /// order.
-  void step(std::size_t read);
-  /// Checks that the load is complete; each step has waited for its own pieces.
+  [[nodiscard]] std::size_t steps() const { return chunks_.size(); }
+  /// Waits for this rank's moves of chunk number `number` and writes them to the arena. Must be called in
+  /// chunk order.
+  void step(std::size_t number);
+  /// Checks that the load is complete; each step has waited for its own moves.
   void finish() const { writer_.finish(); }
 
   [[nodiscard]] std::int64_t staging_bytes() const { return ring_.bytes(); }
@@ -33,12 +33,12 @@ class LoadReceiver {
     std::vector<Work> works;
   };
 
-  void post(std::size_t read);
+  void post(std::size_t number);
   void receive(Slot& slot, std::byte* to, std::int64_t bytes);
 
   const LoadSetting& setting_;
   int from_;
-  std::span<const Read> reads_;
+  std::span<const Chunk> chunks_;
   ArenaWriter writer_;
   StagingRing ring_;
   std::vector<Slot> slots_;

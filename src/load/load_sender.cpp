@@ -9,28 +9,28 @@ namespace sluice {
 
 LoadSender::LoadSender(const LoadSetting& setting)
     : setting_(setting),
-      reads_(setting.plan.reads_by(setting.rank())),
+      chunks_(setting.plan.chunks_of(setting.rank())),
       writer_(setting.arena),
       ring_(setting.ring()),
-      chunks_(ring_.slots()),
+      loaded_(ring_.slots()),
       reader_(setting.plan, setting.directory, setting.options.page_cache, own_place()),
-      ahead_("reads the checkpoint", {ring_.slots(), setting.options.reader_threads, reads_.size()},
-             [this](std::size_t read, std::size_t slot) {
+      ahead_("reads the checkpoint", {ring_.slots(), setting.options.reader_threads, chunks_.size()},
+             [this](std::size_t number, std::size_t slot) {
                const auto room = static_cast<std::size_t>(setting_.plan.chunk_room(setting_.rank()));
                const std::span<std::byte> memory = ring_.slot(slot);
-               chunks_[slot] = reader_.read(reads_[read], memory.first(room));
-               reader_.read_scales(reads_[read], memory.subspan(room));
+               loaded_[slot] = reader_.read(chunks_[number], memory.first(room));
+               reader_.read_scales(chunks_[number], memory.subspan(room));
              }) {
   ahead_.give(ring_.slots());
 }
 
-void LoadSender::step(std::size_t read) {
-  wait_until([&] { return ahead_.is_done(read); },
-             {"read", static_cast<std::int64_t>(read) + 1, setting_.rank()});
-  const Chunk chunk = chunks_[read % ring_.slots()];
+void LoadSender::step(std::size_t number) {
+  wait_until([&] { return ahead_.is_done(number); },
+             {"read", static_cast<std::int64_t>(number) + 1, setting_.rank()});
+  const LoadedChunk chunk = loaded_[number % ring_.slots()];
   overhead_bytes_ += chunk.overhead_bytes;
-  setting_.plan.transfers_of(reads_[read], transfers_);
-  std::byte* const scales = ring_.slot(read).data() + setting_.plan.chunk_room(setting_.rank());
+  setting_.plan.transfers_of(chunks_[number], transfers_);
+  std::byte* const scales = ring_.slot(number).data() + setting_.plan.chunk_room(setting_.rank());
   std::byte* packed = scales + setting_.plan.scale_room(setting_.rank());
   travelling_.emplace_back();
   for (int rank = 0; rank < setting_.comm.size(); ++rank)
@@ -41,7 +41,7 @@ void LoadSender::step(std::size_t read) {
 }
 
 void LoadSender::finish() {
-  wait_until([this] { return travelling_.empty(); }, {"send", std::ssize(reads_), setting_.rank()});
+  wait_until([this] { return travelling_.empty(); }, {"send", std::ssize(chunks_), setting_.rank()});
   writer_.finish();
 }
 
@@ -56,7 +56,7 @@ void LoadSender::wait_until(const std::function<bool()>& is_done, const Operatio
 
 ChunkReader::OwnPlace LoadSender::own_place() const {
   if (setting_.arena == nullptr || setting_.is_on_device()) return nullptr;
-  return [this](const Piece& piece) { return writer_.place(piece); };
+  return [this](const LoadMove& move) { return writer_.place(move); };
 }
 
 void LoadSender::send(int rank, const std::byte* data, std::int64_t bytes) {
@@ -70,29 +70,29 @@ std::byte* LoadSender::send(int rank, const Transfer& transfer, const std::byte*
     if (bytes > 0) std::memcpy(end, from, static_cast<std::size_t>(bytes));
     end += bytes;
   };
-  for (const Piece& piece : transfer.small) {
-    if (piece.is_contiguous()) {
-      pack(chunk + piece.source, piece.bytes());
+  for (const LoadMove& move : transfer.small) {
+    if (move.is_contiguous()) {
+      pack(chunk + move.source, move.bytes());
       continue;
     }
-    const std::int64_t size = size_of(piece.dtype);
-    for (std::int64_t line = 0; line < piece.lines; ++line)
-      pack(chunk + piece.source + line * piece.line_stride * size, piece.length() * size);
+    const std::int64_t size = size_of(move.dtype);
+    for (std::int64_t line = 0; line < move.lines; ++line)
+      pack(chunk + move.source + line * move.line_stride * size, move.length() * size);
   }
-  for (const Piece& piece : transfer.small) pack(scales + piece.scale_source, piece.scale_bytes());
-  for (const Piece& piece : transfer.large) pack(scales + piece.scale_source, piece.scale_bytes());
+  for (const LoadMove& move : transfer.small) pack(scales + move.scale_source, move.scale_bytes());
+  for (const LoadMove& move : transfer.large) pack(scales + move.scale_source, move.scale_bytes());
   if (end != packed) send(rank, packed, end - packed);
-  for (const Piece& piece : transfer.large) send(rank, chunk + piece.source, piece.bytes());
+  for (const LoadMove& move : transfer.large) send(rank, chunk + move.source, move.bytes());
   return end;
 }
 
-void LoadSender::keep_own(const Transfer& own, const Chunk& chunk, const std::byte* scales) {
-  const auto keep = [&](const Piece& piece) {
-    writer_.write(piece, chunk.data + piece.source, scales + piece.scale_source);
+void LoadSender::keep_own(const Transfer& own, const LoadedChunk& chunk, const std::byte* scales) {
+  const auto keep = [&](const LoadMove& move) {
+    writer_.write(move, chunk.data + move.source, scales + move.scale_source);
   };
-  for (const Piece& piece : own.small) keep(piece);
-  for (const Piece& piece : own.large)
-    if (!chunk.own_placed || setting_.plan.is_staged(piece)) keep(piece);
+  for (const LoadMove& move : own.small) keep(move);
+  for (const LoadMove& move : own.large)
+    if (!chunk.own_placed || setting_.plan.is_staged(move)) keep(move);
   writer_.flush();
 }
 
@@ -107,7 +107,7 @@ void LoadSender::let_go() {
 }
 
 std::string LoadSender::awaited() const {
-  if (travelling_.size() < ring_.slots() && travelling_.size() < reads_.size()) return "the disk";
+  if (travelling_.size() < ring_.slots() && travelling_.size() < chunks_.size()) return "the disk";
   std::vector<int> ranks;
   for (const std::vector<Message>& messages : travelling_)
     for (const Message& message : messages) ranks.push_back(message.to);

@@ -23,9 +23,9 @@ class LoadSender {
   /// `setting` must outlive the sender. Reading begins in the constructor.
   explicit LoadSender(const LoadSetting& setting);
 
-  [[nodiscard]] std::size_t steps() const { return reads_.size(); }
-  /// Sends the pieces of read number `read` and keeps this rank's own pieces. Must be called in read order.
-  void step(std::size_t read);
+  [[nodiscard]] std::size_t steps() const { return chunks_.size(); }
+  /// Sends the moves of chunk number `number` and keeps this rank's own moves. Must be called in chunk order.
+  void step(std::size_t number);
   /// Waits for all sends to complete.
   void finish();
 
@@ -46,17 +46,17 @@ class LoadSender {
   /// Sends a transfer; returns the first byte behind its packed message.
   std::byte* send(int rank, const Transfer& transfer, const std::byte* chunk, const std::byte* scales,
                   std::byte* packed);
-  void keep_own(const Transfer& own, const Chunk& chunk, const std::byte* scales);
+  void keep_own(const Transfer& own, const LoadedChunk& chunk, const std::byte* scales);
   /// Frees slots whose messages have all been sent, oldest first.
   void let_go();
   /// Text that says what the ring waits for: the disk, or receivers if all slots wait for them.
   [[nodiscard]] std::string awaited() const;
 
   const LoadSetting& setting_;
-  std::span<const Read> reads_;
+  std::span<const Chunk> chunks_;
   ArenaWriter writer_;
   StagingRing ring_;
-  std::vector<Chunk> chunks_;  ///< chunk that each slot holds
+  std::vector<LoadedChunk> loaded_;  ///< chunk that each slot holds
   ChunkReader reader_;
   /// Messages of each slot that is sent but not free yet, oldest slot first.
   std::deque<std::vector<Message>> travelling_;

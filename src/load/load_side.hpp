@@ -62,8 +62,8 @@ struct LoadSetting {
   }
 };
 
-/// Writes pieces to their places in this rank's arena; does nothing without an arena. On a device the pieces
-/// are complete after flush(); until then the sources must not change.
+/// Writes the elements of moves to their places in this rank's arena; does nothing without an arena. On a
+/// device the moves are complete after flush(); until then the sources must not change.
 class ArenaWriter {
  public:
   explicit ArenaWriter(const ShardArena* arena)
@@ -71,25 +71,25 @@ class ArenaWriter {
     if (arena != nullptr && arena->stored() != nullptr) quantiser_.emplace(*arena);
   }
 
-  [[nodiscard]] std::byte* place(const Piece& piece) const {
-    return arena_->data() + piece.arena * size_of(arena_->dtype());
+  [[nodiscard]] std::byte* place(const LoadMove& move) const {
+    return arena_->data() + move.arena * size_of(arena_->dtype());
   }
-  /// Writes a piece from `source`. `scales`: the first scale that a piece of codes needs.
-  void write(const Piece& piece, const std::byte* source, const std::byte* scales) {
+  /// Writes a move from `source`. `scales`: the first scale that a move of codes needs.
+  void write(const LoadMove& move, const std::byte* source, const std::byte* scales) {
     if (arena_ == nullptr) return;
-    const bool is_stored = arena_->plan().is_stored_at(arena_->rank(), piece.arena);
-    if (is_stored && piece.encoding == nullptr) return quantiser_->add(piece, source);
-    if (is_stored) return store(piece, source, scales);
-    if (piece.is_box()) return write_box(piece, source);
-    if (is_on_device_ && piece.dtype == arena_->dtype() && piece.encoding == nullptr) {
-      copies_.push_back({place(piece), source, piece.bytes()});
+    const bool is_stored = arena_->plan().is_stored_at(arena_->rank(), move.arena);
+    if (is_stored && move.encoding == nullptr) return quantiser_->add(move, source);
+    if (is_stored) return store(move, source, scales);
+    if (move.is_box()) return write_box(move, source);
+    if (is_on_device_ && move.dtype == arena_->dtype() && move.encoding == nullptr) {
+      copies_.push_back({place(move), source, move.bytes()});
       return;
     }
-    HostDraft target(place(piece), piece.count * size_of(arena_->dtype()));
-    if (piece.encoding == nullptr)
-      convert_elements(source, piece.dtype, target.data(), arena_->dtype(), piece.count);
+    HostDraft target(place(move), move.count * size_of(arena_->dtype()));
+    if (move.encoding == nullptr)
+      convert_elements(source, move.dtype, target.data(), arena_->dtype(), move.count);
     else
-      dequantise(*piece.encoding, piece.elements(), source, scales, arena_->dtype(), target.data());
+      dequantise(*move.encoding, move.elements(), source, scales, arena_->dtype(), target.data());
     target.save();
   }
   void flush() {
@@ -97,31 +97,30 @@ class ArenaWriter {
     copies_.clear();
     drafts_.clear();
   }
-  /// Must be called when all pieces are written.
+  /// Must be called when all moves are written.
   void finish() const {
     if (quantiser_) quantiser_->finish();
   }
 
  private:
-  void store(const Piece& piece, const std::byte* codes, const std::byte* scales) {
-    const auto [unit, first] = arena_->plan().unit_element(arena_->rank(), piece.arena);
-    arena_->stored()->store(unit, {first, first + piece.count}, piece.element, *piece.encoding, codes, scales,
+  void store(const LoadMove& move, const std::byte* codes, const std::byte* scales) {
+    const auto [unit, first] = arena_->plan().unit_element(arena_->rank(), move.arena);
+    arena_->stored()->store(unit, {first, first + move.count}, move.element, *move.encoding, codes, scales,
                             {arena_->stored_data(unit), arena_->stored()->own_bytes(unit).begin});
   }
-  void write_box(const Piece& piece, const std::byte* source) {
+  void write_box(const LoadMove& move, const std::byte* source) {
     const DType type = arena_->dtype();
-    const MatrixPlace<const std::byte> lines{source, piece.dtype, piece.line_stride};
+    const MatrixPlace<const std::byte> lines{source, move.dtype, move.line_stride};
     if (!is_on_device_) {
-      transpose_elements(lines, piece.lines, piece.length(), {place(piece), type, piece.row_stride});
+      transpose_elements(lines, move.lines, move.length(), {place(move), type, move.row_stride});
       return;
     }
-    const std::int64_t row_bytes = piece.lines * size_of(type);
-    std::vector<std::byte>& draft =
-        drafts_.emplace_back(static_cast<std::size_t>(piece.length() * row_bytes));
-    transpose_elements(lines, piece.lines, piece.length(), {draft.data(), type, piece.lines});
-    for (std::int64_t row = 0; row < piece.length(); ++row)
+    const std::int64_t row_bytes = move.lines * size_of(type);
+    std::vector<std::byte>& draft = drafts_.emplace_back(static_cast<std::size_t>(move.length() * row_bytes));
+    transpose_elements(lines, move.lines, move.length(), {draft.data(), type, move.lines});
+    for (std::int64_t row = 0; row < move.length(); ++row)
       copies_.push_back(
-          {place(piece) + row * piece.row_stride * size_of(type), draft.data() + row * row_bytes, row_bytes});
+          {place(move) + row * move.row_stride * size_of(type), draft.data() + row * row_bytes, row_bytes});
   }
 
   const ShardArena* arena_;

@@ -7,15 +7,14 @@
 
 namespace sluice {
 
-void RowQuantiser::add(const Piece& piece, const std::byte* source) {
-  if (!piece.is_box()) return add(piece.arena, piece.count, source, piece.dtype);
-  const std::int64_t size = size_of(piece.dtype);
-  std::vector<std::byte> turned(static_cast<std::size_t>(piece.count * size));
-  transpose_elements({source, piece.dtype, piece.line_stride}, piece.lines, piece.length(),
-                     {turned.data(), piece.dtype, piece.lines});
-  for (std::int64_t row = 0; row < piece.length(); ++row)
-    add(piece.arena + row * piece.row_stride, piece.lines, turned.data() + row * piece.lines * size,
-        piece.dtype);
+void RowQuantiser::add(const LoadMove& move, const std::byte* source) {
+  if (!move.is_box()) return add(move.arena, move.count, source, move.dtype);
+  const std::int64_t size = size_of(move.dtype);
+  std::vector<std::byte> turned(static_cast<std::size_t>(move.count * size));
+  transpose_elements({source, move.dtype, move.line_stride}, move.lines, move.length(),
+                     {turned.data(), move.dtype, move.lines});
+  for (std::int64_t row = 0; row < move.length(); ++row)
+    add(move.arena + row * move.row_stride, move.lines, turned.data() + row * move.lines * size, move.dtype);
 }
 
 void RowQuantiser::add(std::int64_t place, std::int64_t count, const std::byte* values, DType type) {

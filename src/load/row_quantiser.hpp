@@ -13,7 +13,7 @@
 namespace sluice {
 
 /// Quantises rows of stored weights as they arrive, in the file's element type. A row that arrives in parts
-/// waits until it is whole, so that codes depend neither on the sizes of reads nor on the number of ranks.
+/// waits until it is whole, so that codes depend neither on the sizes of chunks nor on the number of ranks.
 class RowQuantiser {
  public:
   /// Elements that are converted to float32 at a time; a longer row is converted as a whole.
@@ -22,8 +22,8 @@ class RowQuantiser {
   /// `arena` must outlive the quantiser.
   explicit RowQuantiser(const ShardArena& arena) : arena_(arena) {}
 
-  /// Adds a piece of plain numbers for stored units, whose lines begin at `source`.
-  void add(const Piece& piece, const std::byte* source);
+  /// Adds plain numbers of a move for stored units, whose lines begin at `source`.
+  void add(const LoadMove& move, const std::byte* source);
   /// Error(kInternal) if a row is incomplete.
   void finish() const;
 

@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-/// The loop over reads that both sides share. `after` is called with the number of completed steps.
+/// The loop over chunks that both sides share. `after` is called with the number of completed steps.
 template <class Side, class After>
 void run(Side side, int rank, GrowthSampler& growth, RankLoad& row, After after) {
   row.peak_staging_bytes = side.staging_bytes();
@@ -72,11 +72,11 @@ void log_role(const LoadSetting& setting) {
   const int reader = readers.reader_of(rank);
   if (readers.is_reader(rank))
     log::debug("load      reads {} in {} chunks, up to {} ahead with {} threads",
-               format_bytes(setting.plan.read_bytes(rank)), setting.plan.reads_by(rank).size(),
+               format_bytes(setting.plan.read_bytes(rank)), setting.plan.chunks_of(rank).size(),
                setting.options.ring_slots, setting.options.reader_threads);
   else
     log::debug("load      receives its shard from rank {}, in parts of {} chunks", reader,
-               setting.plan.reads_by(reader).size());
+               setting.plan.chunks_of(reader).size());
 }
 
 void log_result(const RankLoad& row) {
@@ -100,9 +100,9 @@ LoadReport load_shards(Communicator& comm, const LoadPlan& plan, const std::file
   RankLoad row;
   row.shard_bytes = weights == nullptr ? 0 : weights->bytes();
   if (plan.readers().is_reader(rank)) {
-    const std::span<const Read> reads = plan.reads_by(rank);
+    const std::span<const Chunk> chunks = plan.chunks_of(rank);
     run(LoadSender(setting), rank, growth, row, [&](std::size_t i) {
-      row.read_bytes += reads[i].bytes + reads[i].scale_bytes;
+      row.read_bytes += chunks[i].bytes + chunks[i].scale_bytes;
       if (rank == 0) report_progress(setting, row.read_bytes, watch.seconds());
     });
   } else {

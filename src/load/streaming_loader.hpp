@@ -1,4 +1,4 @@
-// Runs a load plan: readers read chunk after chunk, and send every piece straight to the rank that owns it.
+// Runs a load plan: readers read chunk after chunk, and send every element straight to the rank that owns it.
 #pragma once
 
 #include "base/memory.hpp"
@@ -24,9 +24,9 @@ constexpr int kRingSlots = 4;
 
 struct LoadOptions {
   int ring_slots = kRingSlots;  ///< chunks in flight at once; see LoadPlan::staging_bytes()
-  int reader_threads = 2;       ///< reads in flight at once on a rank that reads
+  int reader_threads = 2;       ///< chunks being read at once on a rank that reads
   CachePolicy page_cache = CachePolicy::kAuto;
-  double limit_seconds = 900;  ///< longest wait for a read, seconds
+  double limit_seconds = 900;  ///< longest wait for a chunk, seconds
   MemorySample baseline{};     ///< memory sample from which peak_growth_bytes counts
   /// called on rank 0 after each of its chunks; may be empty
   std::function<void(const LoadProgress&)> progress{};

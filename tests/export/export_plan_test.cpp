@@ -38,11 +38,11 @@ struct Source {
 };
 
 /// A box, element by element.
-void turn_over(const ExportPiece& piece, const std::byte* values, DType dtype, std::byte* out) {
-  for (std::int64_t line = 0; line < piece.lines; ++line)
-    for (std::int64_t i = 0; i < piece.length(); ++i)
-      convert_elements(values + (i * piece.row_stride + line) * size_of(dtype), dtype,
-                       out + (line * piece.line_stride + i) * size_of(piece.dtype), piece.dtype, 1);
+void turn_over(const ExportMove& move, const std::byte* values, DType dtype, std::byte* out) {
+  for (std::int64_t line = 0; line < move.lines; ++line)
+    for (std::int64_t i = 0; i < move.length(); ++i)
+      convert_elements(values + (i * move.row_stride + line) * size_of(dtype), dtype,
+                       out + (line * move.line_stride + i) * size_of(move.dtype), move.dtype, 1);
 }
 
 /// What the ranks together write into the files, tensor by tensor.
@@ -53,18 +53,18 @@ std::map<std::string, Bytes> written(const ExportPlan& plan, const std::vector<B
     const WeightFile& file = plan.files()[static_cast<std::size_t>(i)];
     Bytes bytes(static_cast<std::size_t>(file.bytes));
     for (std::size_t rank = 0; rank < arenas.size(); ++rank)
-      plan.for_each_piece(i, static_cast<int>(rank), [&](const ExportPiece& piece) {
-        std::byte* const out = bytes.data() + piece.offset;
-        if (piece.is_copied())
+      plan.for_each_move_to(i, static_cast<int>(rank), [&](const ExportMove& move) {
+        std::byte* const out = bytes.data() + move.offset;
+        if (move.is_copied())
           std::copy_n(source.file.data() +
-                          plan.source().entries[static_cast<std::size_t>(piece.source)].begin +
-                          piece.file * size_of(piece.dtype),
-                      piece.bytes(), out);
-        else if (piece.is_box())
-          turn_over(piece, arenas[rank].data() + piece.arena * size_of(dtype), dtype, out);
+                          plan.source().entries[static_cast<std::size_t>(move.source)].begin +
+                          move.file * size_of(move.dtype),
+                      move.bytes(), out);
+        else if (move.is_box())
+          turn_over(move, arenas[rank].data() + move.arena * size_of(dtype), dtype, out);
         else
-          convert_elements(arenas[rank].data() + piece.arena * size_of(dtype), dtype, out, piece.dtype,
-                           piece.count);
+          convert_elements(arenas[rank].data() + move.arena * size_of(dtype), dtype, out, move.dtype,
+                           move.count);
       });
     for (const SafetensorsEntry& entry : file.tensors)
       tensors[entry.name] = {bytes.begin() + entry.begin, bytes.begin() + entry.begin + entry.bytes};

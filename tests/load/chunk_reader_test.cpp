@@ -38,19 +38,19 @@ class ChunkReaderTest : public testing::Test {
   UnitLayouts layouts_ = make_unit_layouts(manifest_);
   ShardPlan shards_{layouts_, {1, 1}};
 
-  /// What a read leaves in the slot, and where own pieces go, as the read's bytes.
-  std::vector<std::byte> bytes_of(ChunkReader& reader, const Read& read) {
-    const Chunk chunk = reader.read(read, slot_.span());
-    std::vector<std::byte> bytes(chunk.data, chunk.data + read.bytes);
-    if (chunk.own_placed)
+  /// What reading a chunk leaves in the slot, and where own moves go, as the chunk's bytes.
+  std::vector<std::byte> bytes_of(ChunkReader& reader, const Chunk& chunk) {
+    const LoadedChunk loaded = reader.read(chunk, slot_.span());
+    std::vector<std::byte> bytes(loaded.data, loaded.data + chunk.bytes);
+    if (loaded.own_placed)
       for (const auto& [source, placed] : placed_) std::ranges::copy(placed, bytes.begin() + source);
     return bytes;
   }
-  /// Keeps own pieces under their place in the read.
+  /// Keeps own moves under their place in the chunk.
   ChunkReader::OwnPlace place_apart() {
-    return [this](const Piece& piece) {
-      std::vector<std::byte>& to = placed_[piece.source];
-      to.resize(static_cast<std::size_t>(piece.bytes()));
+    return [this](const LoadMove& move) {
+      std::vector<std::byte>& to = placed_[move.source];
+      to.resize(static_cast<std::size_t>(move.bytes()));
       return to.data();
     };
   }
@@ -58,11 +58,11 @@ class ChunkReaderTest : public testing::Test {
     const LoadPlan plan = make_plan();
     const InputFile file = InputFile::open(path());
     ChunkReader reader(plan, dir(), policy, place_apart());
-    for (const Read& read : plan.reads()) {
-      std::vector<std::byte> expected(static_cast<std::size_t>(read.bytes));
-      file.read_at(read.offset, expected);
+    for (const Chunk& chunk : plan.chunks()) {
+      std::vector<std::byte> expected(static_cast<std::size_t>(chunk.bytes));
+      file.read_at(chunk.offset, expected);
       placed_.clear();
-      ASSERT_EQ(bytes_of(reader, read), expected);
+      ASSERT_EQ(bytes_of(reader, chunk), expected);
     }
   }
   /// Empties the page cache of the file, which must be on disk for that.
@@ -107,19 +107,19 @@ TEST_F(ChunkReaderTest, auto_leaves_the_page_cache_as_it_found_it) {
   EXPECT_EQ(cached_bytes(), all);
 }
 
-TEST_F(ChunkReaderTest, large_own_pieces_never_touch_the_slot) {
+TEST_F(ChunkReaderTest, large_own_moves_never_touch_the_slot) {
   const LoadPlan plan = make_plan();
   ChunkReader reader(plan, dir(), CachePolicy::kKeep, place_apart());
-  for (const Read& read : plan.reads()) static_cast<void>(reader.read(read, slot_.span()));
+  for (const Chunk& chunk : plan.chunks()) static_cast<void>(reader.read(chunk, slot_.span()));
   EXPECT_FALSE(placed_.empty());
-  for (const auto& [source, bytes] : placed_) EXPECT_GE(std::ssize(bytes), LoadPlan::kLargePieceBytes);
+  for (const auto& [source, bytes] : placed_) EXPECT_GE(std::ssize(bytes), LoadPlan::kLargeMoveBytes);
 }
 
 TEST_F(ChunkReaderTest, refuses_a_file_that_changed_since_its_header_was_read) {
   const LoadPlan plan = make_plan();
   fs::resize_file(path(), 5000);
   ChunkReader reader(plan, dir(), CachePolicy::kAuto, nullptr);
-  EXPECT_THAT(test::error_of([&] { static_cast<void>(reader.read(plan.reads()[0], slot_.span())); }),
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(reader.read(plan.chunks()[0], slot_.span())); }),
               AllOf(StartsWith("65: "), HasSubstr("has 5000 bytes")));
 }
 
@@ -129,9 +129,9 @@ TEST_F(ChunkReaderTest, refuses_a_file_that_shrinks_while_it_is_read) {
     SCOPED_TRACE(static_cast<int>(policy));
     if (policy == CachePolicy::kDrop) forget_file();
     ChunkReader reader(plan, dir(), policy, nullptr);
-    static_cast<void>(reader.read(plan.reads()[0], slot_.span()));
+    static_cast<void>(reader.read(plan.chunks()[0], slot_.span()));
     fs::resize_file(path(), 5000);
-    EXPECT_THAT(test::error_of([&] { static_cast<void>(reader.read(plan.reads()[1], slot_.span())); }),
+    EXPECT_THAT(test::error_of([&] { static_cast<void>(reader.read(plan.chunks()[1], slot_.span())); }),
                 StartsWith("65: "));
     // The length stays, for the next policy.
     fs::resize_file(path(), static_cast<std::uintmax_t>(plan.files()[0].bytes));

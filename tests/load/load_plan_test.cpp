@@ -64,11 +64,11 @@ MemoryCheckpoint make_checkpoint(const KeyMap& keys, ExpertLayout layout, std::m
 }
 
 /// A box, element by element.
-void turn_over(const Piece& piece, const std::byte* source, std::byte* target, DType arena) {
-  for (std::int64_t line = 0; line < piece.lines; ++line)
-    for (std::int64_t i = 0; i < piece.length(); ++i)
-      convert_elements(source + (line * piece.line_stride + i) * size_of(piece.dtype), piece.dtype,
-                       target + (i * piece.row_stride + line) * size_of(arena), arena, 1);
+void turn_over(const LoadMove& move, const std::byte* source, std::byte* target, DType arena) {
+  for (std::int64_t line = 0; line < move.lines; ++line)
+    for (std::int64_t i = 0; i < move.length(); ++i)
+      convert_elements(source + (line * move.line_stride + i) * size_of(move.dtype), move.dtype,
+                       target + (i * move.row_stride + line) * size_of(arena), arena, 1);
 }
 
 /// Does what the loader does, without ranks: every transfer is packed and unpacked as the plan says.
@@ -78,17 +78,17 @@ std::vector<Bytes> run_in_memory(const LoadPlan& plan, const MemoryCheckpoint& c
   for (int rank = 0; rank < plan.shards().world(); ++rank)
     arenas.emplace_back(static_cast<std::size_t>(plan.shards().arena_elements(rank) * size_of(arena)));
   std::vector<Transfer> transfers;
-  for (const Read& read : plan.reads()) {
-    const std::byte* chunk = checkpoint.files[static_cast<std::size_t>(read.file)].data() + read.offset;
-    plan.transfers_of(read, transfers);
+  for (const Chunk& chunk : plan.chunks()) {
+    const std::byte* bytes = checkpoint.files[static_cast<std::size_t>(chunk.file)].data() + chunk.offset;
+    plan.transfers_of(chunk, transfers);
     for (std::size_t rank = 0; rank < transfers.size(); ++rank)
-      for (const auto* pieces : {&transfers[rank].small, &transfers[rank].large})
-        for (const Piece& piece : *pieces) {
-          std::byte* const target = arenas[rank].data() + piece.arena * size_of(arena);
-          if (piece.is_box())
-            turn_over(piece, chunk + piece.source, target, arena);
+      for (const auto* moves : {&transfers[rank].small, &transfers[rank].large})
+        for (const LoadMove& move : *moves) {
+          std::byte* const target = arenas[rank].data() + move.arena * size_of(arena);
+          if (move.is_box())
+            turn_over(move, bytes + move.source, target, arena);
           else
-            convert_elements(chunk + piece.source, piece.dtype, target, arena, piece.count);
+            convert_elements(bytes + move.source, move.dtype, target, arena, move.count);
         }
   }
   return arenas;
@@ -197,12 +197,12 @@ TEST_F(LoadPlanTest, reads_forward_in_full_chunks_and_skips_what_is_ignored) {
   for (const CheckpointEntry& entry : checkpoint_.index.entries)
     if (!entry.name.starts_with("mtp.")) needed += entry.bytes;
   std::int64_t total = 0;
-  for (const Read& read : plan.reads()) {
-    EXPECT_GT(read.bytes, 0);
-    EXPECT_LE(read.bytes, 5000);
-    EXPECT_GE(read.offset, ends[read.file]);
-    ends[read.file] = read.offset + read.bytes;
-    total += read.bytes;
+  for (const Chunk& chunk : plan.chunks()) {
+    EXPECT_GT(chunk.bytes, 0);
+    EXPECT_LE(chunk.bytes, 5000);
+    EXPECT_GE(chunk.offset, ends[chunk.file]);
+    ends[chunk.file] = chunk.offset + chunk.bytes;
+    total += chunk.bytes;
   }
   EXPECT_EQ(total, needed);
   EXPECT_EQ(plan.read_bytes(), needed);
@@ -236,26 +236,27 @@ TEST_F(LoadPlanTest, each_reader_reads_once_what_its_ranks_keep_and_nothing_else
         if (readers.reader_of(rank) == reader) kept += plan.payload_bytes(rank);
       EXPECT_EQ(plan.read_bytes(reader), kept);
       EXPECT_EQ(plan.sent_bytes(reader), kept - plan.payload_bytes(reader));
-      for (const Read& read : plan.reads_by(reader)) {
-        extents.emplace(std::pair(read.file, read.offset), read.bytes);
-        plan.for_each_piece(read, [&](const Piece& p) { EXPECT_EQ(readers.reader_of(p.rank), reader); });
+      for (const Chunk& chunk : plan.chunks_of(reader)) {
+        extents.emplace(std::pair(chunk.file, chunk.offset), chunk.bytes);
+        plan.for_each_move_of(chunk,
+                              [&](const LoadMove& p) { EXPECT_EQ(readers.reader_of(p.rank), reader); });
       }
     }
-    ASSERT_EQ(extents.size(), plan.reads().size());
+    ASSERT_EQ(extents.size(), plan.chunks().size());
     for (auto at = extents.begin(), next = std::next(at); next != extents.end(); at = next++)
       EXPECT_TRUE(at->first.first != next->first.first ||
                   at->first.second + at->second <= next->first.second);
   }
 }
 
-TEST_F(LoadPlanTest, reads_end_on_blocks_where_they_are_cut_by_their_length) {
+TEST_F(LoadPlanTest, chunks_end_on_blocks_where_they_are_cut_by_their_length) {
   const LoadPlan plan = make(16 * kKiB);
   int cut = 0;
-  for (const Read& read : plan.reads()) {
-    if (read.bytes < 12 * kKiB) continue;
+  for (const Chunk& chunk : plan.chunks()) {
+    if (chunk.bytes < 12 * kKiB) continue;
     ++cut;
     // But for an element that lies across the border.
-    EXPECT_LT(LoadPlan::kBlockBytes - 1 - (read.offset + read.bytes - 1) % LoadPlan::kBlockBytes, 4);
+    EXPECT_LT(LoadPlan::kBlockBytes - 1 - (chunk.offset + chunk.bytes - 1) % LoadPlan::kBlockBytes, 4);
   }
   EXPECT_GT(cut, 10);
 }
@@ -265,9 +266,9 @@ TEST_F(LoadPlanTest, a_plan_that_discards_stages_everything) {
   const LoadPlan plan(checkpoint_.index, match, shards_,
                       {.readers = ReaderAssignment::rank0(3), .discard = true});
   for (int rank = 1; rank < 3; ++rank) EXPECT_GE(plan.slot_bytes(rank), make().slot_bytes(rank));
-  Piece piece;
-  piece.dtype = DType::kBFloat16;
-  EXPECT_TRUE(plan.is_staged(piece));
+  LoadMove move;
+  move.dtype = DType::kBFloat16;
+  EXPECT_TRUE(plan.is_staged(move));
 }
 
 TEST_F(LoadPlanTest, digest_tells_plans_apart) {
@@ -312,12 +313,12 @@ TEST_F(LoadPlanTest, each_rank_finds_the_gaps_of_its_own_arena) {
   EXPECT_LT(found, 3) << "a norm does not lie on every rank";
 }
 
-TEST_F(LoadPlanTest, a_ring_has_no_more_slots_than_there_are_reads) {
+TEST_F(LoadPlanTest, a_ring_has_no_more_slots_than_there_are_chunks) {
   const LoadPlan plan = make(ReaderAssignment::all(3), 8 * kMiB);
-  const auto reads = static_cast<int>(plan.reads_by(1).size());
-  EXPECT_EQ(plan.slots(1, reads + 5), reads);
+  const auto chunks = static_cast<int>(plan.chunks_of(1).size());
+  EXPECT_EQ(plan.slots(1, chunks + 5), chunks);
   EXPECT_EQ(plan.slots(1, 1), 1);
-  EXPECT_EQ(plan.staging_bytes(1, reads + 5), reads * round_up(plan.slot_bytes(1), LoadPlan::kBlockBytes));
+  EXPECT_EQ(plan.staging_bytes(1, chunks + 5), chunks * round_up(plan.slot_bytes(1), LoadPlan::kBlockBytes));
 }
 
 TEST(LoadPlan, is_small_and_quick_for_eighteen_thousand_tensors) {
@@ -346,7 +347,7 @@ TEST(LoadPlan, is_small_and_quick_for_eighteen_thousand_tensors) {
   const LoadPlan plan(index, match_checkpoint(index, keys, DType::kBFloat16), shards,
                       {.readers = ReaderAssignment::rank0(3)});
   EXPECT_EQ(plan.read_bytes(), 61'064'245'248);
-  EXPECT_EQ(static_cast<std::int64_t>(plan.reads().size()), (plan.read_bytes() + 8 * kMiB - 1) / (8 * kMiB));
+  EXPECT_EQ(static_cast<std::int64_t>(plan.chunks().size()), (plan.read_bytes() + 8 * kMiB - 1) / (8 * kMiB));
   plan.check_coverage();
   EXPECT_LT(plan.slot_bytes(0), 9 * kMiB);
   EXPECT_LT(plan.slot_bytes(2), kMiB);

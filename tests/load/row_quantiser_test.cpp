@@ -80,10 +80,10 @@ void load_in_pieces(const Base& base, ShardArena& arena, std::int64_t step) {
   for (const StoredRange& range : base.stored().ranges)
     base.plan().owned_runs(range.tensor, arena.rank(), [&](const ShardPlan::OwnedRun& run) {
       for (std::int64_t begin = (run.count - 1) / step * step; begin >= 0; begin -= step) {
-        Piece piece;
-        piece.arena = run.arena_begin + begin;
-        piece.count = std::min(step, run.count - begin);
-        quantiser.add(piece, bytes_of(base.numbers(range.tensor).data() + run.tensor_begin + begin));
+        LoadMove move;
+        move.arena = run.arena_begin + begin;
+        move.count = std::min(step, run.count - begin);
+        quantiser.add(move, bytes_of(base.numbers(range.tensor).data() + run.tensor_begin + begin));
       }
     });
   quantiser.finish();
@@ -101,13 +101,13 @@ void load_in_boxes(const Base& base, ShardArena& arena, std::int64_t columns) {
         turned[static_cast<std::size_t>(i % row * rows + i / row)] =
             base.numbers(range.tensor)[static_cast<std::size_t>(run.tensor_begin + i)];
       for (std::int64_t begin = 0; begin < row; begin += columns) {
-        Piece piece;
-        piece.arena = run.arena_begin + begin;
-        piece.lines = std::min(columns, row - begin);
-        piece.count = piece.lines * rows;
-        piece.line_stride = rows;
-        piece.row_stride = rows == 1 ? 0 : row;
-        quantiser.add(piece, bytes_of(turned.data() + begin * rows));
+        LoadMove move;
+        move.arena = run.arena_begin + begin;
+        move.lines = std::min(columns, row - begin);
+        move.count = move.lines * rows;
+        move.line_stride = rows;
+        move.row_stride = rows == 1 ? 0 : row;
+        quantiser.add(move, bytes_of(turned.data() + begin * rows));
       }
     });
   }
@@ -149,10 +149,10 @@ TEST(RowQuantiser, a_row_that_never_comes_whole_is_an_error) {
   RowQuantiser quantiser(arena);
   const StoredRange& range = base.stored().ranges.front();
   base.plan().owned_runs(range.tensor, 0, [&](const ShardPlan::OwnedRun& run) {
-    Piece piece;
-    piece.arena = run.arena_begin;
-    piece.count = 71;
-    quantiser.add(piece, bytes_of(base.numbers(range.tensor).data()));
+    LoadMove move;
+    move.arena = run.arena_begin;
+    move.count = 71;
+    quantiser.add(move, bytes_of(base.numbers(range.tensor).data()));
   });
   EXPECT_THROW(quantiser.finish(), Error);
 }

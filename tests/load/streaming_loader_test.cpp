@@ -119,7 +119,7 @@ TEST(StreamingLoader, loads_the_fixtures_exactly) {
   }
 }
 
-/// About 8 MB with pieces far above LoadPlan::kLargePieceBytes.
+/// About 8 MB with moves far above LoadPlan::kLargeMoveBytes.
 const test::TinyModel kLarger{
     .hidden = 256, .layers = 2, .experts = 6, .expert_width = 192, .vocabulary = 4096, .joined_groups = 2};
 
@@ -134,7 +134,7 @@ TEST(StreamingLoader, a_synthesized_checkpoint_loads_as_the_same_seed_initialize
   }
 }
 
-TEST(StreamingLoader, converts_large_pieces_on_their_way_in) {
+TEST(StreamingLoader, converts_large_moves_on_their_way_in) {
   test::TinyModel model = kLarger;
   for (const DType stored : {DType::kFloat32, DType::kFloat16}) {
     model.dtype = stored;
@@ -253,7 +253,7 @@ TEST(StreamingLoader, reports_what_the_plan_promised) {
     EXPECT_EQ(row.peak_staging_bytes, plan.staging_bytes(rank, 2));
     EXPECT_GT(row.seconds, 0);
   }
-  EXPECT_EQ(progress.size(), test_world().rank() == 0 ? plan.reads().size() : 0);
+  EXPECT_EQ(progress.size(), test_world().rank() == 0 ? plan.chunks().size() : 0);
   if (!progress.empty()) {
     EXPECT_EQ(progress.back().done_bytes, plan.read_bytes());
   }

@@ -230,7 +230,7 @@ void check_weights(const Blueprint& blueprint, const ShardPlan& shards) {
   const PlannedLoad planned = plan_weights(blueprint, shards, separate_nodes(shards.world()));
   const LoadPlan& plan = planned.plan;
   console::line("weights   {} tensors in {} files, {} in {} reads", planned.index.entries.size(),
-                planned.index.files.size(), format_bytes(plan.read_bytes()), plan.reads().size());
+                planned.index.files.size(), format_bytes(plan.read_bytes()), plan.chunks().size());
   for (const int reader : plan.readers().readers())
     console::line("          rank {} reads {} and sends {}", reader, format_bytes(plan.read_bytes(reader)),
                   format_bytes(plan.sent_bytes(reader)));

@@ -30,7 +30,7 @@ UnitsInFiles::UnitsInFiles(const StoredLayout& layout, const ParameterManifest& 
       limit_seconds_(limit_seconds),
       units_(units.begin(), units.end()),
       reads_(plan_unit_reads(layout, units, index, match)),
-      piece_(allocate(MemoryKind::kPrivate, kSourceReadBytes, "a read of a weight file")),
+      blocks_(allocate(MemoryKind::kPrivate, kSourceReadBytes, "a read of a weight file")),
       workers_("a thread that reads weights from files") {
   std::int64_t largest = 0, scales = 0;
   for (const auto& [unit, reads] : reads_) {
@@ -158,11 +158,11 @@ void UnitsInFiles::read_unit(int unit, std::byte* out) {
   copy_scales(reads, out);
   std::vector<Digest> digests(reads.runs.size());
   for (const DirectRead& read : reads.reads) {
-    read_piece(reads, read);
+    read_blocks(reads, read);
     for (const ReadCopy& copy : read.copies) {
-      std::memcpy(out + copy.to, piece_.data() + copy.from, static_cast<std::size_t>(copy.bytes));
+      std::memcpy(out + copy.to, blocks_.data() + copy.from, static_cast<std::size_t>(copy.bytes));
       digests[static_cast<std::size_t>(copy.run)] +=
-          digest_of(part_of(piece_, copy.from, copy.bytes), static_cast<std::uint64_t>(copy.to));
+          digest_of(part_of(blocks_, copy.from, copy.bytes), static_cast<std::uint64_t>(copy.to));
     }
   }
   require_unchanged(reads, digests);
@@ -191,10 +191,10 @@ void UnitsInFiles::require_unchanged(UnitReads& reads, const std::vector<Digest>
   }
 }
 
-void UnitsInFiles::read_piece(const UnitReads& reads, const DirectRead& read) try {
+void UnitsInFiles::read_blocks(const UnitReads& reads, const DirectRead& read) try {
   const File& source = files_.at(read.file);
   const std::int64_t needed = read.copies.back().from + read.copies.back().bytes;
-  source.file.read_at_least(needed, read.offset, part_of(piece_, 0, read.bytes));
+  source.file.read_at_least(needed, read.offset, part_of(blocks_, 0, read.bytes));
   if (!source.is_direct) source.file.drop_cache(read.offset, read.bytes);
 } catch (const Error& error) {
   fail(error.code(), "{} (codes of {}, which memory.offload = \"source\" reads in every step)", error.what(),

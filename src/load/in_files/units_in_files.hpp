@@ -71,7 +71,7 @@ class UnitsInFiles final : public UnitBytes {
   void read_unit(int unit, std::byte* out);
   void copy_scales(const UnitReads& reads, std::byte* out) const;
   void require_unchanged(UnitReads& reads, const std::vector<Digest>& digests) const;
-  void read_piece(const UnitReads& reads, const DirectRead& read);
+  void read_blocks(const UnitReads& reads, const DirectRead& read);
   [[nodiscard]] std::string path_of(const UnitReads& reads, int run) const;
   [[nodiscard]] std::string tensor_of(const UnitReads& reads, int run) const;
 
@@ -82,7 +82,7 @@ class UnitsInFiles final : public UnitBytes {
   std::map<int, UnitReads> reads_;  ///< reads of each unit
   std::vector<std::function<void(int unit, const std::byte* bytes)>> examinations_;
   std::map<int, File> files_;  ///< files that hold codes, by their indices in the checkpoint's index
-  MemoryBlock scales_, piece_;
+  MemoryBlock scales_, blocks_;
   std::array<Slot, 2> slots_;
   int current_ = kNone;  ///< unit in use; kNone: none
   Order order_ = Order::kForward;
