@@ -12,7 +12,7 @@
 namespace sluice::position {
 namespace {
 
-struct Operation {
+struct BegunOperation {
   std::atomic<const char*> name{nullptr};
   std::atomic<std::int64_t> sequence{0};
 };
@@ -21,7 +21,7 @@ using Name = std::array<char, 48>;
 
 // Last operations, written by one thread; a reader may see the newest entry half replaced, which does no harm
 // in a report.
-std::array<Operation, kRemembered> operations;
+std::array<BegunOperation, kRemembered> operations;
 std::atomic<std::uint64_t> begun{0};
 std::array<Name, 2> sections{Name{"start"}, Name{}};
 std::atomic<int> section{0};
@@ -29,7 +29,7 @@ std::atomic<double> progress_at{0};
 
 double now() { return Seconds(SteadyClock::now().time_since_epoch()).count(); }
 
-const Operation& operation(std::uint64_t number) { return operations[number % kRemembered]; }
+const BegunOperation& operation(std::uint64_t number) { return operations[number % kRemembered]; }
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void enter(std::string_view name) {
 }
 
 void begin(const char* name, std::int64_t sequence) {
-  Operation& next = operations[begun.load() % kRemembered];
+  BegunOperation& next = operations[begun.load() % kRemembered];
   next.name = name;
   next.sequence = sequence;
   ++begun;
@@ -63,7 +63,7 @@ std::string operations_text(std::size_t most) {
   std::string text;
   const std::uint64_t all = begun;
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>({all, most, kRemembered}); ++i) {
-    const Operation& one = operation(all - 1 - i);
+    const BegunOperation& one = operation(all - 1 - i);
     text += fmt::format("{}{} #{}", i == 0 ? "" : ", ", one.name.load(), one.sequence.load());
   }
   return text.empty() ? "none" : text;

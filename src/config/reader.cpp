@@ -32,25 +32,25 @@ class JobReader {
  public:
   explicit JobReader(std::string file_name) : problems_(std::move(file_name)) {}
 
-  void take(const Entry& entry);
+  void take(const TomlEntry& entry);
   void check_required();
   /// The finished config. Error(kBadConfig) with all problems if there are any.
   [[nodiscard]] JobConfig done();
 
  private:
-  void take_table(const Entry& entry);
-  void take_value(const Field& field, const Entry& entry);
-  [[nodiscard]] std::optional<Value> value_of(const KeyInfo& key, const std::string& name, Entry entry,
+  void take_table(const TomlEntry& entry);
+  void take_value(const Field& field, const TomlEntry& entry);
+  [[nodiscard]] std::optional<Value> value_of(const KeyInfo& key, const std::string& name, TomlEntry entry,
                                               const std::function<bool(const Value&)>& take);
-  [[nodiscard]] std::optional<Rows> rows_of(const Field& field, const Entry& entry);
-  [[nodiscard]] std::vector<Cell> cells_of(const Field& field, const std::string& name, const EntryRow& row);
-  void refuse(const KeyInfo& key, const std::string& name, const Entry& entry);
+  [[nodiscard]] std::optional<Rows> rows_of(const Field& field, const TomlEntry& entry);
+  [[nodiscard]] std::vector<Cell> cells_of(const Field& field, const std::string& name, const TomlRow& row);
+  void refuse(const KeyInfo& key, const std::string& name, const TomlEntry& entry);
 
   JobConfig config_;
   JobProblems problems_;
 };
 
-void JobReader::take(const Entry& entry) {
+void JobReader::take(const TomlEntry& entry) {
   if (entry.key.empty()) return take_table(entry);
   const Table* table = find_table(entry.table);
   if (table == nullptr) return;  // the problem was reported with the table's own entry
@@ -60,7 +60,7 @@ void JobReader::take(const Entry& entry) {
                                          key_hint(*table, entry.key)));
 }
 
-void JobReader::take_table(const Entry& entry) {
+void JobReader::take_table(const TomlEntry& entry) {
   if (find_table(entry.table) == nullptr)
     problems_.add(entry.where, fmt::format("{}: unknown table, {}", printable(entry.table),
                                            entry.found == "a table" ? table_hint(entry.table)
@@ -69,7 +69,7 @@ void JobReader::take_table(const Entry& entry) {
     problems_.add(entry.where, fmt::format("{}: found {}, expected a table", entry.table, entry.found));
 }
 
-void JobReader::take_value(const Field& field, const Entry& entry) {
+void JobReader::take_value(const Field& field, const TomlEntry& entry) {
   const std::string name = field.name();
   problems_.give(name, entry.where);
   const auto store = [&](const Value& value) { return field.store(value, config_); };
@@ -85,7 +85,7 @@ void JobReader::take_value(const Field& field, const Entry& entry) {
 
 /// The reading of an entry's value, variables expanded, that `take` accepts; nothing, with the problem
 /// reported, if it accepts none.
-std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& name, Entry entry,
+std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& name, TomlEntry entry,
                                          const std::function<bool(const Value&)>& take) {
   const ExpandedValue expanded = expand_value(entry.value, TextKind{key.is_path});
   if (!expanded.problem.empty()) {
@@ -101,18 +101,18 @@ std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& 
 }
 
 /// Rows of a list of tables; nothing, with every problem reported, if a table has any.
-std::optional<Rows> JobReader::rows_of(const Field& field, const Entry& entry) {
+std::optional<Rows> JobReader::rows_of(const Field& field, const TomlEntry& entry) {
   const std::size_t before = problems_.count();
   Rows rows;
-  for (const EntryRow& row : entry.rows)
+  for (const TomlRow& row : entry.rows)
     rows.push_back(cells_of(field, fmt::format("{}[{}]", field.name(), rows.size()), row));
   if (problems_.count() > before) return std::nullopt;
   return rows;
 }
 
-std::vector<Cell> JobReader::cells_of(const Field& field, const std::string& name, const EntryRow& row) {
+std::vector<Cell> JobReader::cells_of(const Field& field, const std::string& name, const TomlRow& row) {
   std::vector<Cell> cells;
-  for (const Entry& entry : row.cells) {
+  for (const TomlEntry& entry : row.cells) {
     const std::string cell_name = name + "." + printable(entry.key);
     const auto column = std::ranges::find(field.columns, entry.key, &ListKey::key);
     if (column == field.columns.end()) {
@@ -124,12 +124,12 @@ std::vector<Cell> JobReader::cells_of(const Field& field, const std::string& nam
       cells.push_back({entry.key, *value});
   }
   for (const ListKey& column : field.columns)
-    if (column.required && std::ranges::find(row.cells, column.key, &Entry::key) == row.cells.end())
+    if (column.required && std::ranges::find(row.cells, column.key, &TomlEntry::key) == row.cells.end())
       problems_.add(row.where, missing_text(column, name + "." + column.key));
   return cells;
 }
 
-void JobReader::refuse(const KeyInfo& key, const std::string& name, const Entry& entry) {
+void JobReader::refuse(const KeyInfo& key, const std::string& name, const TomlEntry& entry) {
   problems_.add(entry.where, fmt::format("{}: found {}, expected {}", name, entry.found, key.expected));
 }
 
@@ -169,11 +169,11 @@ JobConfig parse_job_config(std::string_view text, const std::string& file_name,
                            std::span<const std::string> overrides) {
   const std::string name = printable(file_name);
   JobReader reader(name);
-  std::vector<Entry> assigned;
+  std::vector<TomlEntry> assigned;
   for (const std::string& assignment : overrides)
-    for (Entry& entry : parse_override(assignment)) assigned.push_back(std::move(entry));
-  for (const Entry& entry : parse_toml(text, name)) reader.take(entry);
-  for (const Entry& entry : assigned) reader.take(entry);
+    for (TomlEntry& entry : parse_override(assignment)) assigned.push_back(std::move(entry));
+  for (const TomlEntry& entry : parse_toml(text, name)) reader.take(entry);
+  for (const TomlEntry& entry : assigned) reader.take(entry);
   reader.check_required();
   return reader.done();
 }

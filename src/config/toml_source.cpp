@@ -87,16 +87,16 @@ std::vector<std::pair<const toml::key*, const toml::node*>> in_file_order(const 
   return keys;
 }
 
-Entry entry_of(const toml::node& node, std::string where, std::string table, std::string key,
-               const NamePlace& name_place) {
+TomlEntry entry_of(const toml::node& node, std::string where, std::string table, std::string key,
+                   const NamePlace& name_place) {
   Value value = value_of(node);
   std::string found = found_text(node, value);
-  Entry entry{std::move(where), std::move(table), std::move(key), std::move(value), std::move(found)};
+  TomlEntry entry{std::move(where), std::move(table), std::move(key), std::move(value), std::move(found)};
   const toml::array* array = node.as_array();
   if (array == nullptr || !array->is_array_of_tables()) return entry;
   for (const toml::node& element : *array) {
     const toml::table& row = *element.as_table();
-    EntryRow& out = entry.rows.emplace_back(EntryRow{name_place(row.source().begin), {}});
+    TomlRow& out = entry.rows.emplace_back(TomlRow{name_place(row.source().begin), {}});
     for (const auto& [cell_key, cell] : in_file_order(row))
       out.cells.push_back(entry_of(*cell, name_place(cell_key->source().begin), "",
                                    std::string(cell_key->str()), name_place));
@@ -107,7 +107,7 @@ Entry entry_of(const toml::node& node, std::string where, std::string table, std
 /// An entry with its place, for sorting the entries of all tables in file order.
 struct Placed {
   toml::source_position position;
-  Entry entry;
+  TomlEntry entry;
 };
 
 std::vector<Placed> flatten(const toml::table& root, const NamePlace& name_place) {
@@ -129,9 +129,9 @@ std::vector<Placed> flatten(const toml::table& root, const NamePlace& name_place
 
 /// Refuses a key that is given under its current and an earlier name; TOML itself refuses one that is given
 /// twice.
-void refuse_both_spellings(const std::vector<Entry>& entries) {
+void refuse_both_spellings(const std::vector<TomlEntry>& entries) {
   std::set<std::pair<std::string, std::string>> seen;
-  for (const Entry& entry : entries)
+  for (const TomlEntry& entry : entries)
     if (!seen.emplace(entry.table, entry.key).second)
       fail(
           ExitCode::kBadConfig,
@@ -141,8 +141,8 @@ void refuse_both_spellings(const std::vector<Entry>& entries) {
 
 /// Entry for the TOML text "value = TEXT", or nothing if it is not TOML of exactly one key. No key takes a
 /// date, so a text that looks like one is a name.
-std::optional<Entry> parse_value(const std::string& where, const std::string& table, const std::string& key,
-                                 const std::string& text) {
+std::optional<TomlEntry> parse_value(const std::string& where, const std::string& table,
+                                     const std::string& key, const std::string& text) {
   if (std::ranges::count(text, '.') > kMaxDotsPerLine) return std::nullopt;
   try {
     const toml::table parsed = toml::parse("value = " + text);
@@ -164,9 +164,9 @@ std::string without_blanks(const std::string& text) {
 
 }  // namespace
 
-std::vector<Entry> parse_toml(std::string_view text, const std::string& file_name) {
+std::vector<TomlEntry> parse_toml(std::string_view text, const std::string& file_name) {
   refuse_deep_keys(text, file_name);
-  std::vector<Entry> entries;
+  std::vector<TomlEntry> entries;
   try {
     const NamePlace name_place = [&](const toml::source_position& place) {
       return fmt::format("{}:{}:{}", file_name, place.line, place.column);
@@ -182,25 +182,25 @@ std::vector<Entry> parse_toml(std::string_view text, const std::string& file_nam
 }
 
 Value typed_value(const std::string& text) {
-  std::optional<Entry> parsed = parse_value("", "", "", text);
+  std::optional<TomlEntry> parsed = parse_value("", "", "", text);
   return parsed ? std::move(parsed->value) : Value();
 }
 
 std::optional<std::string> written_text(std::string_view text, const std::string& file_name,
                                         std::span<const std::string> overrides, std::string_view table,
                                         std::string_view key) {
-  std::vector<Entry> entries = parse_toml(text, file_name);
+  std::vector<TomlEntry> entries = parse_toml(text, file_name);
   for (const std::string& assignment : overrides)
-    for (Entry& entry : parse_override(assignment)) entries.push_back(std::move(entry));
+    for (TomlEntry& entry : parse_override(assignment)) entries.push_back(std::move(entry));
   std::optional<std::string> found;
-  for (const Entry& entry : entries)
+  for (const TomlEntry& entry : entries)
     if (const auto* value = std::get_if<std::string>(&entry.value);
         value != nullptr && entry.table == table && entry.key == key)
       found = *value;
   return found;
 }
 
-std::vector<Entry> parse_override(const std::string& assignment) {
+std::vector<TomlEntry> parse_override(const std::string& assignment) {
   const std::string where = "--set " + printable(assignment);
   const std::size_t equals = assignment.find('=');
   const std::size_t dot = assignment.find('.');
@@ -209,8 +209,8 @@ std::vector<Entry> parse_override(const std::string& assignment) {
   const std::string table = without_blanks(assignment.substr(0, dot));
   const std::string key(current_key(table, without_blanks(assignment.substr(dot + 1, equals - dot - 1))));
   const std::string text = without_blanks(assignment.substr(equals + 1));
-  Entry entry{where, table, key, {}, "nothing after the ="};
-  if (std::optional<Entry> parsed = parse_value(where, table, key, text)) {
+  TomlEntry entry{where, table, key, {}, "nothing after the ="};
+  if (std::optional<TomlEntry> parsed = parse_value(where, table, key, text)) {
     entry = std::move(*parsed);
   } else if (!text.empty()) {
     entry.value = text;
@@ -220,7 +220,7 @@ std::vector<Entry> parse_override(const std::string& assignment) {
 }
 
 std::string text_in_toml(const std::string& spelling) {
-  const std::optional<Entry> parsed = parse_value("", "", "", spelling);
+  const std::optional<TomlEntry> parsed = parse_value("", "", "", spelling);
   const auto* text = parsed ? std::get_if<std::string>(&parsed->value) : nullptr;
   return text == nullptr ? "" : *text;
 }

@@ -11,28 +11,28 @@
 
 namespace sluice {
 
-struct Entry;
+struct TomlEntry;
 
 /// A table in an array of tables, with its keys in file order.
-struct EntryRow {
+struct TomlRow {
   std::string where;
-  std::vector<Entry> cells;
+  std::vector<TomlEntry> cells;
 };
 
 /// Entry of a job file: a key with its value, or a table. A table's own entry has an empty key and comes
 /// before the entries of its keys.
-struct Entry {
+struct TomlEntry {
   std::string where;  ///< place of the entry: "job.toml:3:1", or "--set a.b=c"
   std::string table;
   /// Name of the key in the schema; "" for the table itself, or for a value where a table is expected.
   std::string key;
   Value value;
-  std::string found;             ///< value in words for a message: "\"node\"", "5", "a date", "a table"
-  std::vector<EntryRow> rows{};  ///< tables in an array of tables; then `value` is empty
+  std::string found;            ///< value in words for a message: "\"node\"", "5", "a date", "a table"
+  std::vector<TomlRow> rows{};  ///< tables in an array of tables; then `value` is empty
 };
 
 /// Entries of a TOML text in file order. Error(kBadConfig) with file:line:column for text that is not TOML.
-[[nodiscard]] std::vector<Entry> parse_toml(std::string_view text, const std::string& file_name);
+[[nodiscard]] std::vector<TomlEntry> parse_toml(std::string_view text, const std::string& file_name);
 
 /// Value of the TOML text "value = TEXT"; empty if it is not TOML.
 [[nodiscard]] Value typed_value(const std::string& text);
@@ -44,7 +44,7 @@ struct Entry {
                                                       std::string_view table, std::string_view key);
 
 /// Entries of "table.key=value"; a value that is not TOML is a bare string. Error(kUsage) for any other form.
-[[nodiscard]] std::vector<Entry> parse_override(const std::string& assignment);
+[[nodiscard]] std::vector<TomlEntry> parse_override(const std::string& assignment);
 
 /// Text that a TOML string as written by toml_text() stands for; "" if `spelling` is not a string.
 [[nodiscard]] std::string text_in_toml(const std::string& spelling);

@@ -134,7 +134,7 @@ Json tools_of(JsonRow& row) {
   return row.has("messages") && row.has("tools") ? tools : wrapped_functions(tools);
 }
 
-Conversation conversation_of(Json messages, JsonRow& row, const LineOptions& options) {
+Conversation conversation_of(Json messages, JsonRow& row, const RowOptions& options) {
   put_system(row, messages);
   Json tools = tools_of(row);
   Conversation made;
@@ -153,9 +153,9 @@ Conversation conversation_of(Json messages, JsonRow& row, const LineOptions& opt
 
 }  // namespace
 
-Line read_line(std::string_view line, const LineOptions& options) {
+RowContent read_row(std::string_view line, const RowOptions& options) {
   JsonRow row(line);
-  Line made;
+  RowContent made;
   std::optional<Json> messages;
   if (options.field.empty()) messages = learnt_messages(row);
   if (messages)

@@ -15,7 +15,7 @@ namespace sluice::corpus {
 class JsonRow;
 
 /// Options of reading a row.
-struct LineOptions {
+struct RowOptions {
   std::string field;            ///< key of the text; "": a conversation if there is one, else the key "text"
   bool keeps_tools = true;      ///< whether the list of functions that an assistant may call is kept
   bool keeps_reasoning = true;  ///< whether an assistant's reasoning before its answer is kept
@@ -31,7 +31,7 @@ struct Conversation {
 };
 
 /// Content of a row: a text or a conversation.
-struct Line {
+struct RowContent {
   std::string text;
   std::optional<Conversation> conversation;  ///< conversation in place of a text
   std::vector<std::string> unused{};         ///< keys of the row that were not used
@@ -42,11 +42,11 @@ struct Line {
 /// (texts, or lists of messages), Alpaca's {"instruction", "input", "output"} with LLaMA-Factory's "history",
 /// {"input", "output"}, each with "system" and "tools", or a text at a key. Error(kBadData), in words that
 /// follow "FILE:LINE: ", for anything else.
-[[nodiscard]] Line read_line(std::string_view line, const LineOptions& options);
+[[nodiscard]] RowContent read_row(std::string_view line, const RowOptions& options);
 
 /// Reads the conversation of a row that is to be answered: messages in the same forms, or a "prompt" or
 /// "instruction" with or without a system and tools. Nothing if the row has none, or only a "prompt" text.
-/// Errors as read_line().
+/// Errors as read_row().
 [[nodiscard]] std::optional<Conversation> read_asked(JsonRow& row);
 
 /// A conversation of the given messages, a JSON list, and nothing else.

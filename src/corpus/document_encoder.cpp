@@ -42,7 +42,7 @@ EncodedDocumentPiece DocumentEncoder::encode(const DocumentPiece& piece) {
 void DocumentEncoder::encode_line(const DocumentPiece& piece, EncodedDocumentPiece& out) {
   std::string bytes;
   out.repairs = text::append_repaired(bytes, piece.bytes);
-  Line line = read_line(bytes, options_->line);
+  RowContent line = read_row(bytes, options_->row);
   out.is_conversation = line.conversation.has_value();
   out.unused = std::move(line.unused);
   if (line.conversation)

@@ -41,7 +41,7 @@ struct EncodedDocumentPiece {
 
 /// Options of encoding documents.
 struct EncodingOptions {
-  LineOptions line;
+  RowOptions row;
   Loss loss = Loss::kAssistant;
   ChatTemplate chat_template;
 };

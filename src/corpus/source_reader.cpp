@@ -27,7 +27,7 @@ std::string place_text(const fs::path& path, std::int64_t line, std::int64_t row
   return fmt::format("{}:{}: {}", path.string(), line, row > 0 ? fmt::format("row {} ", row) : "");
 }
 
-SourceReader::SourceReader(std::vector<fs::path> paths, Format format, Documents documents,
+SourceReader::SourceReader(std::vector<fs::path> paths, Format format, DocumentEnds documents,
                            const text::Tokenizer* tokenizer, Stops stops)
     : paths_(std::move(paths)),
       format_(format),
@@ -82,8 +82,8 @@ bool SourceReader::fill() {
   return bytes > 0;
 }
 
-std::optional<Batch> SourceReader::next() {
-  Batch batch;
+std::optional<PieceBatch> SourceReader::next() {
+  PieceBatch batch;
   while (batch.pieces.empty()) {
     if (!file_) {
       if (source_ == paths_.size()) return std::nullopt;
@@ -97,10 +97,10 @@ std::optional<Batch> SourceReader::next() {
   return batch;
 }
 
-void SourceReader::take(bool at_end, Batch& batch) {
+void SourceReader::take(bool at_end, PieceBatch& batch) {
   if (form_ == SourceForm::kJsonValues) return take_values(at_end, batch);
-  if (form_ == SourceForm::kJsonLines || documents_ == Documents::kLine) return take_lines(at_end, batch);
-  if (documents_ == Documents::kBlank) return take_paragraphs(at_end, batch);
+  if (form_ == SourceForm::kJsonLines || documents_ == DocumentEnds::kLine) return take_lines(at_end, batch);
+  if (documents_ == DocumentEnds::kBlank) return take_paragraphs(at_end, batch);
   take_text(at_end, batch);
 }
 
@@ -121,7 +121,7 @@ Fate SourceReader::fate_at(std::int64_t byte) const {
   return byte < cuts_[source_] ? Fate::kKept : Fate::kHeldOut;
 }
 
-void SourceReader::put(std::size_t bytes, bool ends, Batch& batch) {
+void SourceReader::put(std::size_t bytes, bool ends, PieceBatch& batch) {
   batch.pieces.push_back({.bytes = std::string(left().substr(0, bytes)),
                           .fault = "",
                           .is_json = form_ != SourceForm::kText,
@@ -136,7 +136,7 @@ void SourceReader::put(std::size_t bytes, bool ends, Batch& batch) {
   cut_again_at_ = 0;
 }
 
-void SourceReader::put_fault(std::string fault, Batch& batch) {
+void SourceReader::put_fault(std::string fault, PieceBatch& batch) {
   batch.pieces.push_back({.bytes = "",
                           .fault = std::move(fault),
                           .is_json = true,
@@ -147,7 +147,7 @@ void SourceReader::put_fault(std::string fault, Batch& batch) {
                           .row = row_});
 }
 
-void SourceReader::take_lines(bool at_end, Batch& batch) {
+void SourceReader::take_lines(bool at_end, PieceBatch& batch) {
   while (!left().empty()) {
     const std::size_t end = left().find('\n', looked_at_);
     if (end == std::string_view::npos && !at_end) {
@@ -167,7 +167,7 @@ void SourceReader::take_lines(bool at_end, Batch& batch) {
 void SourceReader::drop_blanks() { drop(std::min(left().find_first_not_of(" \t\r\n"), left().size())); }
 
 /// Drops bytes before the next row. False if there is no row in the rest.
-bool SourceReader::find_value(bool at_end, Batch& batch) {
+bool SourceReader::find_value(bool at_end, PieceBatch& batch) {
   for (drop_blanks(); !left().empty(); drop_blanks()) {
     const char next = left().front();
     if (array_ == Array::kOutside && next != '[') return true;
@@ -191,7 +191,7 @@ bool SourceReader::find_value(bool at_end, Batch& batch) {
 }
 
 /// Takes rows in an array, or one after another; an array of any length is never in memory as a whole.
-void SourceReader::take_values(bool at_end, Batch& batch) {
+void SourceReader::take_values(bool at_end, PieceBatch& batch) {
   while (find_value(at_end, batch)) {
     const std::size_t end = scanner_.find_end(left());
     if (end == std::string_view::npos && !at_end) return require_room("a row");
@@ -205,7 +205,7 @@ void SourceReader::take_values(bool at_end, Batch& batch) {
 }
 
 /// Takes documents that are runs of lines which are not blank, without their last line break.
-void SourceReader::take_paragraphs(bool at_end, Batch& batch) {
+void SourceReader::take_paragraphs(bool at_end, PieceBatch& batch) {
   while (!left().empty()) {
     std::size_t end = 0;   // end of the paragraph, before its last line break
     std::size_t next = 0;  // beginning of the next line
@@ -224,7 +224,7 @@ void SourceReader::take_paragraphs(bool at_end, Batch& batch) {
   }
 }
 
-void SourceReader::take_text(bool at_end, Batch& batch) {
+void SourceReader::take_text(bool at_end, PieceBatch& batch) {
   const std::int64_t begin = offset_ - std::ssize(left());
   if (fate_at(begin) == Fate::kKept && cuts_[source_] <= offset_)
     put(static_cast<std::size_t>(cuts_[source_] - begin), /*ends=*/true, batch);
@@ -233,7 +233,7 @@ void SourceReader::take_text(bool at_end, Batch& batch) {
 }
 
 /// Returns a part of a long document that the rest of the buffer begins.
-void SourceReader::cut_long(Batch& batch) {
+void SourceReader::cut_long(PieceBatch& batch) {
   if (left().size() < std::max(kBatch_bytes, cut_again_at_)) return;
   if (const std::size_t cut = tokenizer_->last_cut(left())) return put(cut, /*ends=*/false, batch);
   cut_again_at_ = 2 * left().size();

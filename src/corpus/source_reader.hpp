@@ -16,7 +16,7 @@
 namespace sluice::corpus {
 
 /// Where documents of a text file end, besides the end of the file.
-enum class Documents {
+enum class DocumentEnds {
   kFile,       ///< nowhere within the file: it is one document
   kBlank,      ///< blank lines separate documents
   kEndOfText,  ///< end-of-text tokens in the text separate documents
@@ -47,7 +47,7 @@ struct DocumentPiece {
 [[nodiscard]] std::string place_text(const std::filesystem::path& path, std::int64_t line, std::int64_t row);
 
 /// Pieces that are encoded together, about a megabyte, and the bytes of the sources up to their end.
-struct Batch {
+struct PieceBatch {
   std::vector<DocumentPiece> pieces;
   std::int64_t bytes_read = 0;
 };
@@ -61,16 +61,16 @@ class SourceReader {
   /// outlive the reader; it may be null where documents are lines. While a stream is waited for, `stops` is
   /// asked now and then: true ends that stream.
   SourceReader(
-      std::vector<std::filesystem::path> paths, Format format, Documents documents,
+      std::vector<std::filesystem::path> paths, Format format, DocumentEnds documents,
       const text::Tokenizer* tokenizer, Stops stops = [] { return false; });
 
   /// Cuts texts: the text of each source whose byte is not 0 ends there as a document for training, and goes
-  /// on as a held-out one. Must be called before next(); for texts that Documents::kBlank does not separate.
+  /// on as a held-out one. Must be called before next(); for texts that DocumentEnds::kBlank does not separate.
   void cut_texts(std::vector<std::int64_t> bytes) { cuts_ = std::move(bytes); }
 
   /// The next pieces; nothing after the last file. Error(kBadData) for a document, or a row, that is too long
   /// for memory and cannot be cut.
-  [[nodiscard]] std::optional<Batch> next();
+  [[nodiscard]] std::optional<PieceBatch> next();
   /// Bytes of all regular files together.
   [[nodiscard]] std::int64_t total_bytes() const { return total_bytes_; }
 
@@ -81,16 +81,16 @@ class SourceReader {
   [[nodiscard]] bool fill();
   void open(std::size_t source);
   void close();
-  void take(bool at_end, Batch& batch);
-  void take_lines(bool at_end, Batch& batch);
-  void take_values(bool at_end, Batch& batch);
-  [[nodiscard]] bool find_value(bool at_end, Batch& batch);
-  void take_paragraphs(bool at_end, Batch& batch);
-  void take_text(bool at_end, Batch& batch);
-  void cut_long(Batch& batch);
-  void put(std::size_t bytes, bool ends, Batch& batch);
+  void take(bool at_end, PieceBatch& batch);
+  void take_lines(bool at_end, PieceBatch& batch);
+  void take_values(bool at_end, PieceBatch& batch);
+  [[nodiscard]] bool find_value(bool at_end, PieceBatch& batch);
+  void take_paragraphs(bool at_end, PieceBatch& batch);
+  void take_text(bool at_end, PieceBatch& batch);
+  void cut_long(PieceBatch& batch);
+  void put(std::size_t bytes, bool ends, PieceBatch& batch);
   [[nodiscard]] Fate fate_at(std::int64_t byte) const;
-  void put_fault(std::string fault, Batch& batch);
+  void put_fault(std::string fault, PieceBatch& batch);
   void drop(std::size_t bytes);
   void drop_blanks();
   void require_room(std::string_view what) const;
@@ -98,7 +98,7 @@ class SourceReader {
 
   std::vector<std::filesystem::path> paths_;
   Format format_;
-  Documents documents_;
+  DocumentEnds documents_;
   const text::Tokenizer* tokenizer_;
   Stops stops_;
   /// Byte of each source from which on it is held out, 0: none; empty: no source.

@@ -36,7 +36,7 @@ class Tokenization {
                 [this] { return is_over_ || options_.stops(); }),
         frame_(frame_of(options, tokenizer_)) {
     report_.unused.resize(options.sources.size());
-    encoding_.line = options.line;
+    encoding_.row = options.row;
     encoding_.loss = options.loss;
     encoding_.chat_template = read_chat_template(options.model, options.chat_template);
     report_.cuts = find_cuts();
@@ -44,8 +44,8 @@ class Tokenization {
   }
 
   [[nodiscard]] TokenizeReport run() {
-    OrderedWork<Batch, Encoded> work([this] { return reader_.next(); }, [this] { return turner(); },
-                                     static_cast<std::size_t>(options_.threads));
+    OrderedWork<PieceBatch, Encoded> work([this] { return reader_.next(); }, [this] { return turner(); },
+                                          static_cast<std::size_t>(options_.threads));
     const EndOfReading end{is_over_};
     while (std::optional<Encoded> batch = work.take()) {
       if (is_stopped()) return report_;
@@ -76,7 +76,7 @@ class Tokenization {
   static DocumentFrame frame_of(const TokenizeOptions& options, const text::Tokenizer& tokenizer) {
     DocumentFrame frame;
     frame.vocab_size = read_vocab_size(options.model);
-    const bool splits = options.documents == Documents::kEndOfText;
+    const bool splits = options.documents == DocumentEnds::kEndOfText;
     if (!options.adds_end_token && !splits) return frame;
     std::optional<text::TokenId> end;
     try {
@@ -94,7 +94,7 @@ class Tokenization {
   [[nodiscard]] std::vector<std::int64_t> find_cuts() const {
     constexpr double kEnough = 10;
     std::vector<std::int64_t> cuts(options_.sources.size(), 0);
-    if (options_.holdout_share == 0 || options_.documents == Documents::kBlank) return cuts;
+    if (options_.holdout_share == 0 || options_.documents == DocumentEnds::kBlank) return cuts;
     const auto is_text = [&](const fs::path& source) {
       return !is_stream(source) && form_of_file(source, options_.format) == SourceForm::kText;
     };
@@ -111,9 +111,9 @@ class Tokenization {
   }
 
   /// Function for the work of one thread, with its own encoder.
-  [[nodiscard]] OrderedWork<Batch, Encoded>::Turn turner() {
+  [[nodiscard]] OrderedWork<PieceBatch, Encoded>::Turn turner() {
     auto encoder = std::make_shared<DocumentEncoder>(tokenizer_, encoding_);
-    return [encoder](const Batch& batch) {
+    return [encoder](const PieceBatch& batch) {
       Encoded out;
       for (const DocumentPiece& piece : batch.pieces) out.pieces.push_back(encoder->encode(piece));
       out.bytes_read = batch.bytes_read;

@@ -25,8 +25,8 @@ struct TokenizeOptions {
   /// one document gives its end, unless there are enough documents to choose from.
   double holdout_share = 0;
   Format format = Format::kAuto;
-  Documents documents = Documents::kEndOfText;
-  LineOptions line;
+  DocumentEnds documents = DocumentEnds::kEndOfText;
+  RowOptions row;
   Loss loss = Loss::kAssistant;
   std::filesystem::path chat_template;  ///< file with a chat template; "": the model's
   std::string end_token;                ///< token that ends documents; "": the model's

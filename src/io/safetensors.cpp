@@ -63,9 +63,9 @@ std::string likely_cause(const InputFile& file) {
 
 /// Interprets one tensor's numbers, and checks them against each other and against the `data_bytes` bytes of
 /// data.
-class EntryReader {
+class EntryParser {
  public:
-  EntryReader(const std::string& file, std::int64_t data_begin, std::int64_t data_bytes)
+  EntryParser(const std::string& file, std::int64_t data_begin, std::int64_t data_bytes)
       : file_(file), data_begin_(data_begin), data_bytes_(data_bytes) {}
 
   [[nodiscard]] SafetensorsEntry operator()(RawTensor raw) const {
@@ -187,12 +187,12 @@ SafetensorsHeader parse_safetensors_header(std::string_view header_json, std::in
         name, "header-fits",
         fmt::format("its header ends at byte {}, but the file has {}", data_begin, file_bytes));
   RawHeader raw = parse_safetensors_json(header_json, name);
-  const EntryReader read_entry(name, data_begin, file_bytes - data_begin);
+  const EntryParser parse_entry(name, data_begin, file_bytes - data_begin);
   SafetensorsHeader header;
   header.metadata = std::move(raw.metadata);
   header.data_begin = data_begin;
   header.entries.reserve(raw.tensors.size());
-  for (RawTensor& tensor : raw.tensors) header.entries.push_back(read_entry(std::move(tensor)));
+  for (RawTensor& tensor : raw.tensors) header.entries.push_back(parse_entry(std::move(tensor)));
   // Empty tensors share the offset of what follows them, so entries are sorted by offset, then by length.
   std::stable_sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
     return std::tie(a.begin, a.bytes) < std::tie(b.begin, b.bytes);

@@ -15,21 +15,21 @@ namespace sluice {
 namespace {
 
 /// Activations of a layer's two halves.
-struct LayerActivations {
+struct LayerHalves {
   BlockActivations mixer, mlp;
   bool is_moe = false;
 };
 
-std::vector<LayerActivations> layer_activations(const ModelConfig& model, const PassSize& pass) {
-  std::vector<LayerActivations> layers;
+std::vector<LayerHalves> layer_halves(const ModelConfig& model, const PassSize& pass) {
+  std::vector<LayerHalves> layers;
   for (std::size_t layer = 0; layer < model.layers.size(); ++layer)
     layers.push_back({block_of(model.attention[layer]).activations(model, pass),
                       block_of(model.layers[layer]).activations(model, pass),
                       model.layers[layer] == MlpKind::kMoe});
   // In dense layers the work of experts is counted as well: an upper estimate.
   std::int64_t most = 0;
-  for (const LayerActivations& layer : layers) most = std::max(most, layer.mlp.working_bytes);
-  for (LayerActivations& layer : layers) layer.mlp.working_bytes = most;
+  for (const LayerHalves& layer : layers) most = std::max(most, layer.mlp.working_bytes);
+  for (LayerHalves& layer : layers) layer.mlp.working_bytes = most;
   return layers;
 }
 
@@ -55,7 +55,7 @@ std::int64_t exchange_bytes(const ModelConfig& model, std::int64_t size, const T
 
 /// Bytes of `tokens` in one layer: what the mixer or the MLP takes, whichever is more, besides the layer's
 /// input and the gradient of its output; while the MLP's backward runs, perhaps with the mixer's graph.
-std::int64_t layer_bytes(const LayerActivations& layer, std::int64_t hidden, std::int64_t tokens,
+std::int64_t layer_bytes(const LayerHalves& layer, std::int64_t hidden, std::int64_t tokens,
                          std::int64_t element_bytes, bool with_mixers_graph) {
   const BlockActivations& mixer = layer.mixer;
   const BlockActivations& mlp = layer.mlp;
@@ -109,7 +109,7 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
       blocks::embedding_and_head::embedding_bytes(model, tokens, work.batch_tokens(), size);
   std::int64_t forward = work.trains ? embed : std::max(embed, head), backward = head, kept = 0;
   int index = 0;
-  for (LayerActivations& layer : layer_activations(model, pass)) {
+  for (LayerHalves& layer : layer_halves(model, pass)) {
     layer.mixer.passed += trained.low_rank + trained.dropped;
     layer.mlp.passed += trained.low_rank + trained.dropped;
     if (index++ < trained.lowest_layer) {

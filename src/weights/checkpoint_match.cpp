@@ -13,9 +13,9 @@ namespace sluice {
 namespace {
 
 /// Compares an index with a manifest, and collects the differences by kind.
-class Matcher {
+class IndexMatcher {
  public:
-  Matcher(const CheckpointIndex& index, const KeyMap& keys, DType arena)
+  IndexMatcher(const CheckpointIndex& index, const KeyMap& keys, DType arena)
       : index_(index), keys_(keys), arena_(arena) {}
 
   CheckpointMatch run() {
@@ -181,7 +181,7 @@ void set_buffers_apart(CheckpointMatch& match, const ParameterManifest& manifest
 }
 
 CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& keys, DType arena) {
-  return Matcher(index, keys, arena).run();
+  return IndexMatcher(index, keys, arena).run();
 }
 
 std::vector<std::string> ignored_text(const CheckpointMatch& match) {

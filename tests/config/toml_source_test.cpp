@@ -25,7 +25,7 @@ std::string repeated(const std::string& piece, int times) {
 }
 
 TEST(ParseToml, gives_entries_in_file_order_with_places) {
-  const std::vector<Entry> entries =
+  const std::vector<TomlEntry> entries =
       parse_toml("[train]\nsteps = 5\n  order = 'x'\n[data]\nseed = 2024-01-01\n", "f");
   ASSERT_EQ(entries.size(), 5u);
   EXPECT_EQ(entries[0].table, "train");

@@ -21,7 +21,7 @@ const std::string kMarked =
     R"([assistant]{% endif %})";
 
 Conversation two_turns() {
-  return *read_line(
+  return *read_row(
               R"({"messages": [{"role": "user", "content": "ä?"}, {"role": "assistant", "content": "b!"}, )"
               R"({"role": "user", "content": "c"}]})",
               {})
@@ -74,7 +74,7 @@ TEST(ChatLayout, chatml_without_python_is_what_jinja_makes_of_it) {
 
 std::vector<std::string> answers_by(const std::string& chat_template, const std::string& line) {
   return answers(make_jinja_layout(named(chat_template))
-                     ->lay_out(*read_line(line, {}).conversation, AnswerPlaces::kFound));
+                     ->lay_out(*read_row(line, {}).conversation, AnswerPlaces::kFound));
 }
 
 const std::string kTwoAnswers =

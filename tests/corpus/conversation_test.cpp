@@ -16,8 +16,8 @@ using test::expect_error;
 using testing::ElementsAre;
 
 /// "role: content" of each message.
-std::vector<std::string> said(const std::string& line, const LineOptions& options = {}) {
-  const Line read = read_line(line, options);
+std::vector<std::string> said(const std::string& line, const RowOptions& options = {}) {
+  const RowContent read = read_row(line, options);
   std::vector<std::string> all;
   if (!read.conversation) return {"text: " + read.text};
   for (const auto& message : *read.conversation->messages)
@@ -62,7 +62,7 @@ TEST(Conversation, takes_what_stands_beside_its_messages) {
 }
 
 TEST(Conversation, knows_the_tools_of_each_form) {
-  const auto tools = [](const std::string& line) { return read_line(line, {}).conversation->tools->dump(); };
+  const auto tools = [](const std::string& line) { return read_row(line, {}).conversation->tools->dump(); };
   const std::string wrapped = R"([{"type":"function","function":{"name":"f"}}])";
   EXPECT_EQ(tools(R"({"conversations": [{"from": "gpt", "value": "b"}], "tools": "[{\"name\": \"f\"}]"})"),
             wrapped);
@@ -73,7 +73,7 @@ TEST(Conversation, knows_the_tools_of_each_form) {
   EXPECT_EQ(tools(R"({"messages": [{"role": "user", "content": "a"}], "tools": ""})"), "null");
   const std::string call = R"([{"type":"function","function":{"name":"f","arguments":{"x":null}}}])";
   const auto calls = [](const std::string& line) {
-    const Line read = read_line(line, {});
+    const RowContent read = read_row(line, {});
     EXPECT_EQ((*read.conversation->messages)[0]["role"], "assistant");
     return (*read.conversation->messages)[0]["tool_calls"].dump();
   };
@@ -86,8 +86,8 @@ TEST(Conversation, knows_the_tools_of_each_form) {
 }
 
 TEST(Conversation, names_the_keys_that_it_does_not_use) {
-  const auto unused = [](const std::string& line, const LineOptions& options = {}) {
-    return read_line(line, options).unused;
+  const auto unused = [](const std::string& line, const RowOptions& options = {}) {
+    return read_row(line, options).unused;
   };
   EXPECT_THAT(
       unused(R"({"id": 3, "messages": [{"role": "user", "content": "a"}], "score": NaN, "text": "t", )"
@@ -103,7 +103,7 @@ TEST(Conversation, names_the_keys_that_it_does_not_use) {
 TEST(Conversation, takes_null_for_absent) {
   EXPECT_THAT(said(R"({"messages": null, "prompt": null, "tools": null, "text": "c"})"),
               ElementsAre("text: c"));
-  const Line line = read_line(
+  const RowContent line = read_row(
       R"({"messages": [{"role": "user", "content": "a", "from": null, "train": null, "tool_calls": null, )"
       R"("name": NaN}], "system": null})",
       {});
@@ -116,7 +116,7 @@ TEST(Conversation, joins_parts_of_text_and_refuses_others) {
            R"("text": "b", "image": null}]}]})"),
       ElementsAre("user: ab"));
   expect_error(ExitCode::kBadData, {"message 1", "image_url"}, [] {
-    static_cast<void>(read_line(
+    static_cast<void>(read_row(
         R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "u"}]}]})", {}));
   });
 }
@@ -135,16 +135,16 @@ TEST(Conversation, is_asked_in_the_same_forms) {
 }
 
 TEST(Conversation, says_which_messages_are_trained_and_keeps_that_from_the_template) {
-  const Line line = read_line(
+  const RowContent line = read_row(
       R"({"messages": [{"role": "assistant", "content": "a", "train": false}, {"role": "assistant", )"
       R"("content": "b"}]})",
       {});
   EXPECT_THAT(line.conversation->is_trained, ElementsAre(false, true));
   EXPECT_FALSE((*line.conversation->messages)[0].contains("train"));
-  const Line marked =
-      read_line(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}, {"role": "assistant", )"
-                R"("content": "b", "weight": 1}, {"role": "assistant", "content": "c", "masked": true}]})",
-                {});
+  const RowContent marked =
+      read_row(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0}, {"role": "assistant", )"
+               R"("content": "b", "weight": 1}, {"role": "assistant", "content": "c", "masked": true}]})",
+               {});
   EXPECT_THAT(marked.conversation->is_trained, ElementsAre(false, true, false));
   EXPECT_EQ((*marked.conversation->messages)[2].size(), 2U);
 }
@@ -153,10 +153,10 @@ TEST(Conversation, leaves_out_tools_and_reasoning_where_asked) {
   const std::string line =
       R"({"messages": [{"role": "assistant", "content": "a", "reasoning_content": "hm", "tool_calls": []})"
       R"(], "tools": [{"name": "f"}]})";
-  const Line kept = read_line(line, {});
+  const RowContent kept = read_row(line, {});
   EXPECT_TRUE((*kept.conversation->messages)[0].contains("reasoning_content"));
   EXPECT_EQ(kept.conversation->tools->size(), 1U);
-  const Line bare = read_line(line, {.field = "", .keeps_tools = false, .keeps_reasoning = false});
+  const RowContent bare = read_row(line, {.field = "", .keeps_tools = false, .keeps_reasoning = false});
   EXPECT_EQ((*bare.conversation->messages)[0].size(), 2U);
   EXPECT_TRUE(bare.conversation->tools->is_null());
 }
@@ -164,7 +164,7 @@ TEST(Conversation, leaves_out_tools_and_reasoning_where_asked) {
 TEST(Conversation, that_is_none_says_what_was_found) {
   const auto refused = [](const std::string& line, const std::vector<std::string>& parts) {
     SCOPED_TRACE(line);
-    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(read_line(line, {})); });
+    expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(read_row(line, {})); });
   };
   refused(R"({"messages": [)", {"is not valid JSON", "cut short"});
   refused(R"(["a"])", {"found a JSON array", "object"});

@@ -18,7 +18,7 @@ const std::string kChat =
 
 /// What counts of a line, as text.
 std::string counted(Loss loss, const std::string& line = kChat) {
-  EncodingOptions options{.line = {}, .loss = loss, .chat_template = {}};
+  EncodingOptions options{.row = {}, .loss = loss, .chat_template = {}};
   options.chat_template.text = test::kChatMl;
   DocumentEncoder encoder(test::fixture_tokenizer(), options);
   const EncodedDocumentPiece piece = encoder.encode({.bytes = line, .is_json = true});

@@ -21,11 +21,12 @@ using test::TemporaryDirectory;
 using testing::ElementsAre;
 
 std::vector<DocumentPiece> pieces_of(std::vector<std::filesystem::path> paths,
-                                     Documents documents = Documents::kFile, Format format = Format::kAuto) {
+                                     DocumentEnds documents = DocumentEnds::kFile,
+                                     Format format = Format::kAuto) {
   SourceReader reader(std::move(paths), format, documents, &test::fixture_tokenizer());
   std::vector<DocumentPiece> all;
   std::int64_t read = 0;
-  while (std::optional<Batch> batch = reader.next()) {
+  while (std::optional<PieceBatch> batch = reader.next()) {
     for (DocumentPiece& piece : batch->pieces) all.push_back(std::move(piece));
     EXPECT_GE(batch->bytes_read, read);
     read = batch->bytes_read;
@@ -52,7 +53,7 @@ TEST(SourceReader, takes_a_file_of_text_as_a_document) {
 TEST(SourceReader, parts_documents_at_blank_lines_and_knows_where_each_began) {
   const TemporaryDirectory directory;
   const std::vector<DocumentPiece> pieces =
-      pieces_of({directory.write("a.txt", "\n \none\ntwo\n\n\t\nthree")}, Documents::kBlank);
+      pieces_of({directory.write("a.txt", "\n \none\ntwo\n\n\t\nthree")}, DocumentEnds::kBlank);
   EXPECT_THAT(texts_of(pieces), ElementsAre("one\ntwo", "three"));
   EXPECT_EQ(pieces[0].line, 3);
   EXPECT_EQ(pieces[1].line, 7);
@@ -66,9 +67,9 @@ TEST(SourceReader, takes_lines_of_json_by_the_name_or_as_told) {
   EXPECT_EQ(by_name[1].line, 3);
   EXPECT_EQ(place_text("a.jsonl", by_name[1].line, by_name[1].row), "a.jsonl:3: ");
   EXPECT_THAT(
-      texts_of(pieces_of({directory.write("a.log", "{}\n{}\n")}, Documents::kFile, Format::kJsonLines)),
+      texts_of(pieces_of({directory.write("a.log", "{}\n{}\n")}, DocumentEnds::kFile, Format::kJsonLines)),
       ElementsAre("{}", "{}"));
-  EXPECT_THAT(texts_of(pieces_of({directory / "a.jsonl"}, Documents::kFile, Format::kText)),
+  EXPECT_THAT(texts_of(pieces_of({directory / "a.jsonl"}, DocumentEnds::kFile, Format::kText)),
               ElementsAre("{}\n\n{ }"));
 }
 
@@ -94,7 +95,7 @@ TEST(SourceReader, hands_a_long_document_out_in_parts_that_encode_as_the_whole) 
 
 TEST(SourceReader, takes_lines_of_text_where_documents_are_lines_and_needs_no_tokenizer) {
   const TemporaryDirectory directory;
-  SourceReader reader({directory.write("a.txt", "one\n\ntwo")}, Format::kAuto, Documents::kLine, nullptr);
+  SourceReader reader({directory.write("a.txt", "one\n\ntwo")}, Format::kAuto, DocumentEnds::kLine, nullptr);
   EXPECT_THAT(texts_of(reader.next()->pieces), ElementsAre("one", "two"));
 }
 
@@ -119,10 +120,10 @@ TEST(SourceReader, holds_no_more_of_a_long_array_than_a_few_blocks) {
   std::size_t rows = 0;
   for (; array.size() < 5'000'000; ++rows)
     array += (rows > 0 ? "," : "") + std::string(R"({"text": "whale"})");
-  SourceReader reader({directory.write("a.json", array + "]")}, Format::kAuto, Documents::kFile, nullptr);
+  SourceReader reader({directory.write("a.json", array + "]")}, Format::kAuto, DocumentEnds::kFile, nullptr);
   std::size_t batches = 0;
   std::size_t found = 0;
-  while (const std::optional<Batch> batch = reader.next()) {
+  while (const std::optional<PieceBatch> batch = reader.next()) {
     ++batches;
     found += batch->pieces.size();
   }
@@ -133,7 +134,7 @@ TEST(SourceReader, holds_no_more_of_a_long_array_than_a_few_blocks) {
 TEST(SourceReader, tells_what_is_wrong_between_rows_and_goes_on) {
   const TemporaryDirectory directory;
   const std::vector<DocumentPiece> pieces = pieces_of(
-      {directory.write("a.json", R"([{"a": 1} {"a": 2}, 3, {"a": 4})")}, Documents::kFile, Format::kJson);
+      {directory.write("a.json", R"([{"a": 1} {"a": 2}, 3, {"a": 4})")}, DocumentEnds::kFile, Format::kJson);
   ASSERT_EQ(pieces.size(), 6U);
   EXPECT_THAT(pieces[1].fault, testing::HasSubstr("followed by '{'"));
   EXPECT_EQ(pieces[2].bytes, R"({"a": 2})");
@@ -149,9 +150,9 @@ TEST(SourceReader, reads_a_pipe_once_as_it_reads_a_file) {
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   std::thread writer([&] { std::ofstream(fifo) << lines; });
   const std::vector<DocumentPiece> piped = [&] {
-    SourceReader reader({fifo}, Format::kAuto, Documents::kFile, nullptr);
+    SourceReader reader({fifo}, Format::kAuto, DocumentEnds::kFile, nullptr);
     std::vector<DocumentPiece> all;
-    while (std::optional<Batch> batch = reader.next())
+    while (std::optional<PieceBatch> batch = reader.next())
       for (DocumentPiece& piece : batch->pieces) all.push_back(std::move(piece));
     return all;
   }();

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 std::vector<std::string> unread(const ChatTemplate& chat_template, const std::string& line) {
-  return TemplateKeys(chat_template).unread(*read_line(line, {}).conversation);
+  return TemplateKeys(chat_template).unread(*read_row(line, {}).conversation);
 }
 
 TEST(TemplateKeys, are_those_that_the_template_names) {

@@ -131,7 +131,7 @@ TEST_F(Tokenize, names_file_and_line_of_a_token_that_the_model_does_not_know) {
   for (int i = 1; i < 100'000; ++i) text += "a line about whales\n";
   options_.sources = {directory_.write("b.txt", text + "one with <|im_start|> in it\n")};
   expect_refused({"b.txt:100000", "'<|im_start|>'"});
-  options_.documents = Documents::kBlank;
+  options_.documents = DocumentEnds::kBlank;
   options_.sources = {directory_.write("c.txt", "a\nb\n\n\na\nb <|im_start|>\n")};
   expect_refused({"c.txt:6", "'<|im_start|>'"});
   static_cast<void>(directory_.write("config.json", R"({"vocab_size": 2000})"));  // <|endoftext|> is 2000

@@ -78,7 +78,7 @@ class UnmarkedAnswers : public testing::TestWithParam<std::string> {
   void expect_ranges(std::size_t most, Loss loss, const std::function<std::string(const std::string&)>& line,
                      const std::function<Ranges(const Ranges&, std::size_t)>& expected) const {
     const EncodingOptions options{
-        .line = {},
+        .row = {},
         .loss = loss,
         .chat_template = read_chat_template(directory(), directory() / "plain.jinja")};
     DocumentEncoder encoder(tokenizer_, options);

@@ -105,9 +105,9 @@ std::vector<std::int64_t> parse_token_ids(std::string_view text) {
 }
 
 std::vector<Prompt> read_prompts(const fs::path& file) {
-  corpus::SourceReader reader({file}, corpus::Format::kAuto, corpus::Documents::kLine, nullptr);
+  corpus::SourceReader reader({file}, corpus::Format::kAuto, corpus::DocumentEnds::kLine, nullptr);
   std::vector<Prompt> prompts;
-  while (const std::optional<corpus::Batch> batch = reader.next()) {
+  while (const std::optional<corpus::PieceBatch> batch = reader.next()) {
     if (batch->bytes_read > kMostPromptBytes)
       fail(ExitCode::kBadData, "{} has more than the {} bytes that prompts may have together", file.string(),
            kMostPromptBytes);

@@ -98,11 +98,11 @@ void add_tokenize(CommandLine& line) {
               {"jsonl", Format::kJsonLines},
               {"json", Format::kJson}},
              "auto (by content), text, jsonl, json (an array of objects)");
-  add_choice(command, "--documents", arguments.documents,
-             {{"eot", Documents::kEndOfText}, {"file", Documents::kFile}, {"blank", Documents::kBlank}},
-             "Where a text's documents end: eot (end token), file, blank (line)");
-  command.add_option("--field", arguments.line.field,
-                     "Key of the text in JSONL; left out: a chat, or 'text'");
+  add_choice(
+      command, "--documents", arguments.documents,
+      {{"eot", DocumentEnds::kEndOfText}, {"file", DocumentEnds::kFile}, {"blank", DocumentEnds::kBlank}},
+      "Where a text's documents end: eot (end token), file, blank (line)");
+  command.add_option("--field", arguments.row.field, "Key of the text in JSONL; left out: a chat, or 'text'");
   command.add_option("--template", arguments.chat_template,
                      "Chat template for chats, a file; left out: the model's");
   command.add_option("--eos", arguments.end_token, "Token that ends a document; left out: the model's");
@@ -110,9 +110,9 @@ void add_tokenize(CommandLine& line) {
   add_choice(command, "--loss", arguments.loss,
              {{"assistant", Loss::kAssistant}, {"all", Loss::kAll}, {"last", Loss::kLast}},
              "What counts in a chat: assistant (its messages), all, last (message)");
-  add_choice(command, "--tools", arguments.line.keeps_tools, {{"keep", true}, {"drop", false}},
+  add_choice(command, "--tools", arguments.row.keeps_tools, {{"keep", true}, {"drop", false}},
              "Tools and calls of chats: keep, drop");
-  add_choice(command, "--reasoning", arguments.line.keeps_reasoning, {{"keep", true}, {"drop", false}},
+  add_choice(command, "--reasoning", arguments.row.keeps_reasoning, {{"keep", true}, {"drop", false}},
              "Reasoning in chats: keep, drop");
   add_choice(command, "--bad-lines", arguments.bad_lines,
              {{"error", BadLines::kError}, {"skip", BadLines::kSkip}},
