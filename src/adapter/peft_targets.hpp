@@ -2,7 +2,7 @@
 #pragma once
 
 #include "adapter/peft_config.hpp"
-#include "text/name_expression.hpp"
+#include "text/matching/name_expression.hpp"
 
 #include <cstdint>
 #include <optional>

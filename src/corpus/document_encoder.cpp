@@ -1,7 +1,7 @@
 #include "corpus/document_encoder.hpp"
 
 #include "base/error.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <algorithm>
 #include <utility>

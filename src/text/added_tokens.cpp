@@ -1,6 +1,6 @@
 #include "text/added_tokens.hpp"
 
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,7 @@
 #include "text/bpe.hpp"
 
 #include "base/error.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <algorithm>
 #include <cstring>

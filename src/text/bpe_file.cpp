@@ -3,7 +3,7 @@
 #include "base/text.hpp"
 #include "io/json_object.hpp"
 #include "text/bpe.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Cuts texts at places across which no published pattern and no token looks, see Cuts in matcher.hpp.
 #include "base/text.hpp"
 #include "text/tokenizer.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <algorithm>
 

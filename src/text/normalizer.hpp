@@ -2,7 +2,7 @@
 #pragma once
 
 #include "text/json_node.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #include "text/pre_tokenizer.hpp"
 
-#include "text/literal_matcher.hpp"
+#include "text/matching/literal_matcher.hpp"
 #include "text/normalizer.hpp"
 
 #include <algorithm>

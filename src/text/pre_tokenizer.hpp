@@ -2,7 +2,7 @@
 #pragma once
 
 #include "text/json_node.hpp"
-#include "text/matcher.hpp"
+#include "text/matching/matcher.hpp"
 
 #include <cstdint>
 #include <deque>

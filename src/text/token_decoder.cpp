@@ -3,7 +3,7 @@
 #include "base/text.hpp"
 #include "text/bpe.hpp"
 #include "text/normalizer.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <charconv>
 #include <optional>

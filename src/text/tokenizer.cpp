@@ -1,7 +1,7 @@
 #include "text/tokenizer.hpp"
 
 #include "base/text.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <algorithm>
 #include <utility>

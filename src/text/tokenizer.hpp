@@ -44,7 +44,7 @@ class Tokenizer {
   /// Error(kBadData) if there is none, a file is broken, or it needs what is not supported.
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& directory);
   /// Tokenizer from the text of tokenizer.json; messages call it `name`.
-  [[nodiscard]] static Tokenizer parse(std::string_view json, const std::string& name);
+  [[nodiscard]] static Tokenizer parse(std::string_view content, const std::string& name);
 
   /// Encodes a text. Bytes that are not UTF-8 are read as U+FFFD. An Encoder does the same faster for many
   /// texts.

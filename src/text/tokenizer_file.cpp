@@ -46,11 +46,11 @@ Tokenizer Tokenizer::load(const std::filesystem::path& directory) {
 }
 
 Tokenizer Tokenizer::load_json(const std::filesystem::path& path) {
-  const std::string json = read_text_file(path, kMostFileBytes);
-  const JsonNode document = JsonNode::parse(json, path.string());
+  const std::string content = read_text_file(path, kMostFileBytes);
+  const JsonNode document = JsonNode::parse(content, path.string());
   std::vector<AddedToken> added = read_added_tokens(document);
   const std::vector<NamedToken> named = read_named_tokens(path.parent_path(), added);
-  const Digest digest = named.empty() ? digest_of(json) : digest_of(json + to_text(named));
+  const Digest digest = named.empty() ? digest_of(content) : digest_of(content + to_text(named));
   return {document, bpe_of(document), digest, std::move(added), named};
 }
 
@@ -78,9 +78,9 @@ Tokenizer Tokenizer::load_tiktoken(const std::filesystem::path& path) {
           std::move(added), named};
 }
 
-Tokenizer Tokenizer::parse(std::string_view json, const std::string& name) {
-  const JsonNode document = JsonNode::parse(json, name);
-  return {document, bpe_of(document), digest_of(json), read_added_tokens(document), {}};
+Tokenizer Tokenizer::parse(std::string_view content, const std::string& name) {
+  const JsonNode document = JsonNode::parse(content, name);
+  return {document, bpe_of(document), digest_of(content), read_added_tokens(document), {}};
 }
 
 Tokenizer::Tokenizer(const JsonNode& document, Bpe bpe, const Digest& digest, std::vector<AddedToken> added,

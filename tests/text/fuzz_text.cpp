@@ -4,7 +4,7 @@
 //   fuzz_text -max_total_time=60 tests/text/corpus_text
 
 #include "text/tokenizer.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <fmt/format.h>
 

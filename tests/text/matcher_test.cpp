@@ -1,9 +1,9 @@
 // The patterns written out as code against the same patterns in pcre2.
-#include "text/matcher.hpp"
+#include "text/matching/matcher.hpp"
 
 #include "base/random.hpp"
 #include "support/expect_error.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include "corpus/source/source_file.hpp"
 #include "corpus/source/value_scanner.hpp"
 #include "io/json_object.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <nlohmann/json.hpp>
 

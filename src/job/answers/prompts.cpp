@@ -8,7 +8,7 @@
 #include "io/file.hpp"
 #include "io/json_object.hpp"
 #include "io/path.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
-#include "text/unicode.hpp"
 #include "text/unicode/character_mapping.hpp"
+#include "text/unicode/unicode.hpp"
 #include "text/unicode/unicode_data.hpp"
 
 namespace sluice::text {

@@ -1,6 +1,6 @@
 // Normal forms (Unicode Standard Annex 15).
-#include "text/unicode.hpp"
 #include "text/unicode/character_mapping.hpp"
+#include "text/unicode/unicode.hpp"
 #include "text/unicode/unicode_data.hpp"
 
 #include <algorithm>

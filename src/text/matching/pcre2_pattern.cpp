@@ -1,8 +1,8 @@
-#include "text/pcre2_pattern.hpp"
+#include "text/matching/pcre2_pattern.hpp"
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <algorithm>
 #include <array>

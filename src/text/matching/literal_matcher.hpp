@@ -1,7 +1,7 @@
 // Matchers that need no regular expression.
 #pragma once
 
-#include "text/matcher.hpp"
+#include "text/matching/matcher.hpp"
 
 #include <memory>
 #include <string>

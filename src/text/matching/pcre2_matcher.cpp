@@ -2,8 +2,8 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "text/matcher.hpp"
-#include "text/pcre2_pattern.hpp"
+#include "text/matching/matcher.hpp"
+#include "text/matching/pcre2_pattern.hpp"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,5 +1,5 @@
-#include "text/matcher.hpp"
-#include "text/unicode.hpp"
+#include "text/matching/matcher.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
-#include "text/literal_matcher.hpp"
+#include "text/matching/literal_matcher.hpp"
 
-#include "text/unicode.hpp"
+#include "text/unicode/unicode.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "text/name_expression.hpp"
+#include "text/matching/name_expression.hpp"
 
 #include "base/error.hpp"
 #include "base/text.hpp"
