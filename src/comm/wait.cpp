@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/trace/recorder.hpp"
-#include "comm/watchdog.hpp"
+#include "comm/failure/watchdog.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -37,10 +37,10 @@ class Pollable {
   [[nodiscard]] virtual std::string missing() const = 0;
 };
 
-/// Polls until finished, sleeping between polls in proportion to the time waited so far (5 % up to 1 ms, then
-/// 1 % up to 5 ms): short waits end quickly, and long ones leave the core to others. Logs a line every 10 s.
-/// When the limit passes, every rank of this machine reports its position (comm/watchdog.hpp), then throws
-/// Error(kInternal).
+/// Polls until finished, sleeping between polls in proportion to the time waited so far (5 % up to 1 ms,
+/// then 1 % up to 5 ms): short waits end quickly, and long ones leave the core to others. Logs a line every
+/// 10 s. When the limit passes, every rank of this machine reports its position
+/// (comm/failure/watchdog.hpp), then throws Error(kInternal).
 void wait_for(Pollable& work, const WaitLimit& limit, const Operation& operation);
 /// Waits until is_done() is true; `missing` names the awaited ranks, as Pollable::missing() does.
 void wait_for(const std::function<bool()>& is_done, const std::function<std::string()>& missing,

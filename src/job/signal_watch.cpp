@@ -1,6 +1,6 @@
 #include "job/signal_watch.hpp"
 
-#include "comm/watchdog.hpp"
+#include "comm/failure/watchdog.hpp"
 
 #include <unistd.h>
 

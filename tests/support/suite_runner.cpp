@@ -9,7 +9,7 @@
 // "done CODE" to stdout. A job in which a rank fails ends the runner as it ends a job of its own, with the
 // job's exit code. The end of the FIFO ends the runner with 0.
 
-#include "comm/crash_report.hpp"
+#include "comm/failure/crash_report.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "job/console.hpp"
 #include "job/run/run_job.hpp"

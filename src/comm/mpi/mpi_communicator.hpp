@@ -4,9 +4,9 @@
 #include "base/bytes.hpp"
 #include "comm/background.hpp"
 #include "comm/communicator.hpp"
+#include "comm/failure/watchdog.hpp"
 #include "comm/mpi/requests.hpp"
 #include "comm/wait.hpp"
-#include "comm/watchdog.hpp"
 
 #include <mpi.h>
 

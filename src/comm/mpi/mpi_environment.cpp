@@ -1,11 +1,11 @@
 #include "comm/mpi/mpi_environment.hpp"
 
 #include "base/log.hpp"
-#include "comm/crash_report.hpp"
-#include "comm/failure_reporter_election.hpp"
+#include "comm/failure/crash_report.hpp"
+#include "comm/failure/failure_reporter_election.hpp"
+#include "comm/failure/watchdog.hpp"
 #include "comm/mpi/check.hpp"
 #include "comm/mpi/mpi_communicator.hpp"
-#include "comm/watchdog.hpp"
 
 #include <dlfcn.h>
 #include <mpi.h>

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "comm/watchdog.hpp"
+#include "comm/failure/watchdog.hpp"
 
 #include <algorithm>
 #include <cstring>

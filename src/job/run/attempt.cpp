@@ -1,9 +1,9 @@
 #include "job/run/run_job.hpp"
 
-#include "comm/crash_report.hpp"
+#include "comm/failure/crash_report.hpp"
+#include "comm/failure/watchdog.hpp"
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/outcome.hpp"
-#include "comm/watchdog.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/launch/rank_record.hpp"
 #include "job/prepare/device_choice.hpp"

@@ -1,4 +1,4 @@
-#include "comm/thread_stack.hpp"
+#include "comm/failure/thread_stack.hpp"
 
 #include "base/clock.hpp"
 

@@ -5,9 +5,9 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "comm/node_flags.hpp"
+#include "comm/failure/node_flags.hpp"
+#include "comm/failure/thread_stack.hpp"
 #include "comm/outcome.hpp"
-#include "comm/thread_stack.hpp"
 #include "comm/wait.hpp"
 
 #include <atomic>

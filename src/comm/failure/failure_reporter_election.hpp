@@ -1,7 +1,7 @@
 // When several ranks fail together, one of them is elected to report.
 #pragma once
 
-#include "comm/node_flags.hpp"
+#include "comm/failure/node_flags.hpp"
 
 #include <mpi.h>
 

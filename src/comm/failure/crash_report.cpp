@@ -1,4 +1,4 @@
-#include "comm/crash_report.hpp"
+#include "comm/failure/crash_report.hpp"
 
 #include "comm/position.hpp"
 

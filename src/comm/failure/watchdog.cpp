@@ -1,4 +1,4 @@
-#include "comm/watchdog.hpp"
+#include "comm/failure/watchdog.hpp"
 
 #include "base/log.hpp"
 #include "comm/position.hpp"

@@ -1,7 +1,7 @@
 // Report of a rank that crashes with SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT.
 #pragma once
 
-#include "comm/node_flags.hpp"
+#include "comm/failure/node_flags.hpp"
 
 namespace sluice {
 
