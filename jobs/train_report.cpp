@@ -1,6 +1,6 @@
 #include "train_report.hpp"
 
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "device/memory.hpp"
 #include "job/console.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "base/growth_sampler.hpp"
+#include "base/memory/growth_sampler.hpp"
 #include "job/job.hpp"
 #include "job/run_metrics.hpp"
 #include "load/load_report.hpp"

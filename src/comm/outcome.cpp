@@ -2,7 +2,7 @@
 
 #include "base/byte_stream.hpp"
 #include "base/bytes.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 
 #include <cstdint>
 #include <exception>

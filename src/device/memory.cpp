@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "device/backend.hpp"
 
 #include <sys/mman.h>

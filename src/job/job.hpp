@@ -1,7 +1,7 @@
 // A job kind: the functions that run once all ranks agree. A file in jobs/ defines one and registers it.
 #pragma once
 
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "comm/communicator.hpp"
 #include "job/answers/job_prompts.hpp"
 #include "job/blueprint.hpp"

@@ -1,7 +1,7 @@
 #include "load/checkpoint_load.hpp"
 
 #include "base/error.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "comm/run_together.hpp"
 #include "load/buffer_load.hpp"
 #include "weights/copy_agreement.hpp"

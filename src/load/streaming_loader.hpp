@@ -1,7 +1,7 @@
 // Runs a load plan: readers read chunk after chunk, and send every element straight to the rank that owns it.
 #pragma once
 
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "load/chunk_reader.hpp"
 #include "load/load_plan.hpp"
 #include "load/load_report.hpp"

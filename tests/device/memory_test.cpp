@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

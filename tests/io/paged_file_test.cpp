@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/fault.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -1,7 +1,7 @@
 #include "metrics/metrics_writer.hpp"
 
 #include "base/bytes.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "metrics/metrics_rows.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"

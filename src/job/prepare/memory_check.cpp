@@ -2,7 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "comm/ranks_text.hpp"
 #include "device/memory.hpp"
 #include "job/prepare/process_limits.hpp"

@@ -1,7 +1,7 @@
 // Checks whether a job fits the available memory, before it takes any.
 #pragma once
 
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
 #include "job/prepare/device_choice.hpp"

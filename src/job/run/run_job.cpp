@@ -4,7 +4,7 @@
 #include "base/clock.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "comm/failure/watchdog.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
 #include "comm/nodes.hpp"

@@ -1,7 +1,7 @@
 #include "job/stored/stored_weights.hpp"
 
 #include "base/error.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
 #include "config/schema.hpp"

@@ -1,7 +1,7 @@
 #include "ops/cpu/tensor_heap.hpp"
 
-#include "base/best_fit.hpp"
 #include "base/bytes.hpp"
+#include "base/memory/best_fit.hpp"
 #include "base/round.hpp"
 #include "ops/runtime/torch_version.hpp"
 

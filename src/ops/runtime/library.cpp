@@ -2,7 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 #include "ops/cpu/matmul.hpp"
 #include "ops/cpu/tensor_heap.hpp"
 #include "ops/matmul.hpp"

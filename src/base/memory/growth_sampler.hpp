@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/clock.hpp"
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 
 #include <condition_variable>
 #include <cstdint>

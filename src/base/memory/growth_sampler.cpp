@@ -1,4 +1,4 @@
-#include "base/growth_sampler.hpp"
+#include "base/memory/growth_sampler.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "base/memory.hpp"
+#include "base/memory/memory.hpp"
 
 #include "base/error.hpp"
 

@@ -1,4 +1,4 @@
-#include "base/best_fit.hpp"
+#include "base/memory/best_fit.hpp"
 
 #include "base/error.hpp"
 
