@@ -1,5 +1,4 @@
 #include "base/error.hpp"
-#include "comm/outcome.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"

@@ -10,7 +10,6 @@
 #include "report/other_results.hpp"
 #include "report/report_page.hpp"
 
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-#include "config/job_config.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "job/run/run_job.hpp"

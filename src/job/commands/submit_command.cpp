@@ -1,6 +1,5 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
-#include "comm/outcome.hpp"
 #include "config/expand.hpp"
 #include "config/job_config.hpp"
 #include "config/toml_source.hpp"

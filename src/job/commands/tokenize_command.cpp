@@ -1,5 +1,4 @@
 #include "base/clock.hpp"
-#include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "corpus/tokenize.hpp"

@@ -7,7 +7,6 @@
 #include "comm/run_together.hpp"
 #include "comm/staged_communicator.hpp"
 #include "comm/wait.hpp"
-#include "device/memory.hpp"
 #include "device/stream.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #include "job/prepare/save_plan.hpp"
 
 #include "base/bytes.hpp"
-#include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/target_place.hpp"

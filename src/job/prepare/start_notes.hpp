@@ -5,7 +5,6 @@
 #include "data/batch_options.hpp"
 #include "model/model_config.hpp"
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -58,9 +58,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HandedFile, path, bytes, changed, digest, sta
 
 /// Gives a host the files that it lacks, under the same paths, and the present directory. A file that is
 /// there is left alone if it is the same: it has the same length, and up to 64 MiB the same digest. One that
-/// differs and is older than this host's is replaced, unless it is one that stays. Returns the bytes that were sent. `on_wait` is called
-/// several times a second. Error(kBadConfig) if a newer file differs, Error(kIo) if the host cannot write,
-/// Error(kInternal) if it takes nothing for half a minute or is lost.
+/// differs and is older than this host's is replaced, unless it is one that stays. Returns the bytes that were
+/// sent. `on_wait` is called several times a second. Error(kBadConfig) if a newer file differs, Error(kIo) if
+/// the host cannot write, Error(kInternal) if it takes nothing for half a minute or is lost.
 std::int64_t hand_over(const std::string& host, const std::vector<std::string>& agent,
                        const std::vector<JobInput>& files, const std::function<void()>& on_wait);
 
