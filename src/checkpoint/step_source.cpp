@@ -20,7 +20,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-/// The copy of the job in a run's directory; nothing if there is none that this version reads.
+/// Reads the copy of the job in a run's directory; empty if there is none that this version can read.
 std::optional<JobCopy> job_of_run(const fs::path& run) {
   if (!is_there(run / kJobCopyFile)) return std::nullopt;
   try {

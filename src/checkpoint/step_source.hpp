@@ -20,8 +20,8 @@ namespace sluice {
 /// are none.
 [[nodiscard]] std::optional<std::filesystem::path> find_steps(const std::filesystem::path& path);
 
-/// All checkpoints that a path means, complete or not, ascending: those of a run, those in a directory, or
-/// the path itself. Error(kBadData) if there are none, with the place where a run says that they are.
+/// Lists all checkpoints that a path names, complete or not, ascending: of a run, of a directory, or the path
+/// itself. Error(kBadData) if there are none, with the directory that the run's job file names.
 [[nodiscard]] std::vector<StepPlace> steps_at(const std::filesystem::path& path);
 
 /// The checkpoint with the lowest held-out loss, according to the newest complete one; step 0 if none was

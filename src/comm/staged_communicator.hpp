@@ -8,9 +8,9 @@
 
 namespace sluice {
 
-/// Accepts addresses in a device's memory and in main memory, and passes only main memory to the communicator
-/// below. Data on the device are copied before an operation begins, and results when it is waited for;
-/// meanwhile each takes as much main memory. Counts and deadlines are those of the communicator below.
+/// Accepts addresses in device memory and in main memory, and passes only main memory to the communicator
+/// below. Device data are copied before an operation begins, and results after it is waited for; until then
+/// each takes the same amount of main memory. Counts and deadlines come from the communicator below.
 class StagedCommunicator final : public Communicator {
  public:
   /// `below` must outlive this object.

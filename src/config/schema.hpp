@@ -1,4 +1,4 @@
-// The one list of keys. Defaults, bounds, messages, help and documentation all come from here.
+// The list of all configuration keys. Defaults, bounds, messages, help and documentation all come from here.
 #pragma once
 
 #include "config/domain.hpp"

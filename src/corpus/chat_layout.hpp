@@ -14,7 +14,7 @@
 
 namespace sluice::corpus {
 
-/// Bytes [begin, end) of a text that an assistant has said.
+/// Bytes [begin, end) of a text that the assistant wrote.
 struct AnswerSpan {
   std::int64_t begin = 0;
   std::int64_t end = 0;

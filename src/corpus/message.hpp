@@ -13,15 +13,15 @@ namespace sluice::corpus {
 inline constexpr std::array<std::string_view, 3> kReasoningKeys = {"reasoning_content", "thinking",
                                                                    "reasoning"};
 
-/// Messages of a list of {"role", "content"} or ShareGPT's {"from", "value"}, or of a single one of these, or
-/// of a text, which `role` says, without keys that are null. `key` names the value in errors. Error(kBadData)
-/// for anything else.
+/// Converts to messages a list of {"role", "content"} or ShareGPT's {"from", "value"} objects, a single such
+/// object, or a text by `role`; drops keys whose value is null. `key` names the value in errors.
+/// Error(kBadData) for anything else.
 [[nodiscard]] nlohmann::ordered_json messages_of(const nlohmann::ordered_json& value, std::string_view key,
                                                  std::string_view role);
 
-/// Gives a message, the `index`th from 0, the one spelling that chat templates know: its parts of text
-/// joined, its calls in "tool_calls", without marks of what is learnt. True if it is to be learnt: it has no
-/// "train": false, "weight": 0 or "masked": true. Error(kBadData) if it is no message, or has parts that are
+/// Normalises message `index` (from 0) to the form that chat templates read: text parts joined, calls in
+/// "tool_calls", marks of learning removed. Returns whether the message is learnt: it has none of "train":
+/// false, "weight": 0 and "masked": true. Error(kBadData) if the value is no message, or has parts that are
 /// no text.
 [[nodiscard]] bool tidy_message(nlohmann::ordered_json& message, std::size_t index);
 

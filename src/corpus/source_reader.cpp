@@ -204,7 +204,7 @@ void SourceReader::take_values(bool at_end, PieceBatch& batch) {
   }
 }
 
-/// Takes documents that are runs of lines which are not blank, without their last line break.
+/// Takes documents that are separated by blank lines, without the last line break of each.
 void SourceReader::take_paragraphs(bool at_end, PieceBatch& batch) {
   while (!left().empty()) {
     std::size_t end = 0;   // end of the paragraph, before its last line break

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-/// Number in [0, 1) from 64 random bits.
+/// Returns a number in [0, 1) from 64 random bits.
 double fraction(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 }  // namespace

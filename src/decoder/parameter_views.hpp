@@ -51,10 +51,10 @@ class ParameterViews {
 
   /// Points all persistent buffers at `buffers` (UnitLayouts::buffers), which stay the caller's.
   void bind_buffers(float* buffers);
-  /// Points a unit's values at `values`, which stay the caller's: the elements that the rank holds, in the
-  /// views' dtype, or the codes and scales of a stored unit.
+  /// Sets the memory of a unit's values to `values`, which the caller owns: the elements that the rank holds,
+  /// in the views' dtype, or the codes and scales of a stored unit.
   void bind(int unit, std::byte* values);
-  /// Points a unit's gradients at `gradients`: float32, as many as the rank holds elements.
+  /// Sets the memory of a unit's gradients to `gradients`: float32, one per element that the rank holds.
   void bind_gradients(int unit, float* gradients);
   /// Function that is called in a backward pass with experts in turn once an expert's gradients are complete,
   /// before the next expert's take their place. `expert` is counted among those that the rank holds.

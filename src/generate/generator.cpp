@@ -118,7 +118,7 @@ std::vector<Generation> Answering::pass() {
   return done;
 }
 
-/// Answers as numbers: each as its place, ending, number of tokens and tokens.
+/// Encodes answers as numbers for a message: index, ending, number of tokens, and the tokens of each.
 std::vector<std::int64_t> packed(std::span<const Generation> generations) {
   std::vector<std::int64_t> numbers;
   for (const Generation& generation : generations) {

@@ -31,7 +31,7 @@ Powers powers_of(std::span<const float> logits) {
   return powers;
 }
 
-/// Number in [0, 1) with 53 bits.
+/// Returns a random number in [0, 1) with 53 bits.
 double unit_number(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 /// First token at which the cumulative probability exceeds `place`, a share of the sum of all.

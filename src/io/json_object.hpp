@@ -30,7 +30,7 @@ namespace json_names {
 /// First character of a marked string: one that Unicode gives to no text.
 inline constexpr std::string_view kMark = "\uFDD0";
 
-/// Replaces numbers that are not finite by their names, behind `mark`.
+/// Replaces non-finite numbers by strings: `mark` followed by the number's name.
 template <class Json>
 void name_numbers(Json& value, std::string_view mark) {
   if (value.is_structured()) {

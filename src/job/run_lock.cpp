@@ -23,7 +23,7 @@ enum class LockState { kFree, kHeld, kNone };
 
 struct LockAnswer {
   LockState state;
-  int error_number = 0;  ///< errno if there is no lock
+  int error_number = 0;  ///< errno of flock() with LockState::kNone, else 0
 };
 
 /// Answer of the file system to flock(). EWOULDBLOCK alone means that another process holds the lock; other

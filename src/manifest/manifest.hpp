@@ -124,9 +124,9 @@ class ParameterManifest {
   /// Sets the spelling of router and experts in which checkpoints are written.
   void set_published_experts(const ExpertSpelling& spelling) { published_experts_ = spelling; }
 
-  /// Joins tensors that were added before: checkpoints are written with a tensor `name` in place of them,
-  /// which has, for each of `groups` in turn, the rows of that group of each of `parts`. All rows of these
-  /// tensors must be in some joined tensor. Error(kInternal) for rows that do not exist, or tensors of
+  /// Joins tensors that were added before: checkpoints hold one tensor `name` in their place, which
+  /// concatenates, for each of `groups` in turn, the rows of that group from each of `parts`. All rows of the
+  /// parts must be in some joined tensor. Error(kInternal) for rows that do not exist, or tensors of
   /// different roles or layers.
   void add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts);
   [[nodiscard]] const std::vector<JoinedTensor>& joined() const { return joined_; }

@@ -17,7 +17,7 @@ ModelConfig read_latent_config(const ConfigReader& config, CommonDefaults defaul
   latent.query_rank = config.is_null("q_lora_rank") ? 0 : config.integer({"q_lora_rank"});
   latent.score_factor = read_score_factor(config);
   defaults.null_key_value_heads = true;
-  // Most of these families call this size head_dim.
+  // Most families with latent attention call this size head_dim.
   if (!defaults.head_dim) defaults.head_dim = latent.rope_dim;
   defaults.takes_attention_bias = true;
   ModelConfig model = read_common_config(config, defaults);

@@ -5,11 +5,11 @@
 
 namespace sluice {
 
-/// read_common_config() for a decoder whose layers all have latent attention: ranks, parts of a head, the
-/// rotary layout, and the factor of attention scores that YaRN's mscale_all_dim stands for (yarn_apply_mscale
-/// of transformers). Error(kBadData) for a number of key heads other than that of attention heads, for a
-/// head_dim other than the default (qk_rope_head_dim where `defaults` has none), and where another number of
-/// entries turns than qk_rope_head_dim.
+/// Reads the config of a decoder whose layers all have latent attention, as read_common_config() does: ranks,
+/// parts of a head, the rotary layout, and the factor of attention scores from YaRN's mscale_all_dim
+/// (yarn_apply_mscale of transformers). Error(kBadData) if the number of key heads differs from the number of
+/// attention heads, head_dim differs from its default (qk_rope_head_dim if `defaults` has none), or the
+/// rotary embedding rotates a number of entries other than qk_rope_head_dim.
 [[nodiscard]] ModelConfig read_latent_config(const ConfigReader& config, CommonDefaults defaults);
 
 }  // namespace sluice

@@ -13,9 +13,9 @@ namespace sluice {
 /// Which tie_word_embeddings counts if both the wrapper and the text model have the key.
 enum class TiedBy : std::uint8_t { kWrapper, kText };
 
-/// Config that `read` makes of `text_config`, whose model_type is one of `text_types`, or taken to be the
-/// first of them if missing. Element type and quantisation may be the wrapper's. Error(kBadData) for another
-/// model_type, or if there is no such object.
+/// Reads the object `text_config` by `read`; its model_type is one of `text_types`, the first of them if
+/// missing. Element type and quantisation may be set in the wrapper. Error(kBadData) for another model_type,
+/// or if there is no such object.
 [[nodiscard]] ModelConfig read_wrapped_config(const ConfigReader& config,
                                               const std::vector<std::string>& text_types, TiedBy tied,
                                               ModelConfig (*read)(const ConfigReader& config));

@@ -22,7 +22,7 @@ constexpr const char* kPhases = "/train/phase_seconds";
 // Most elements of a row: a file may claim any size, and no row of ours is larger.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
 
-/// Whether a name may be a column's; names go into headers of tables unchanged.
+/// Whether a text may be the name of a column; names are copied into table headers unchanged.
 bool is_column_name(const std::string& name) {
   return !name.empty() &&
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;

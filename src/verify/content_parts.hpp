@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Range of a part: `count` elements of an entry from `entry_begin` on are those of the part from
+/// Range of a part: `count` elements of an entry, from `entry_begin` on, are elements of the part from
 /// `part_begin` on.
 struct PartRange {
   std::int64_t entry_begin = 0;

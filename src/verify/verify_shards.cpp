@@ -64,9 +64,9 @@ std::vector<PlacedPart> list_parts(const ParameterManifest& manifest, DType aren
   return parts;
 }
 
-/// Synchronises ranks with unequal amounts to read after every `bytes`, so that no collective waits for more
-/// than one such round, and the deadline need not grow with the checkpoint. Every call is collective over the
-/// communicator.
+/// Synchronises ranks that read unequal amounts, after every `bytes`, so that no collective waits for longer
+/// than one round of reading, and the deadline need not grow with the checkpoint. Every call is collective
+/// over the communicator.
 class Rounds {
  public:
   Rounds(Communicator& comm, std::int64_t bytes) : comm_(comm), bytes_(bytes), next_(bytes) {}

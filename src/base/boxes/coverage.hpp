@@ -26,7 +26,7 @@ class Coverage {
     }
   };
 
-  /// Adds a range of a place. `owner` is a number by which faults() names where it came from.
+  /// Adds a range of a place. faults() reports the range's origin by the number `owner`.
   void add(int place, Range range, int owner = -1) { ranges_.push_back({place, owner, range}); }
   /// Adds a box of a matrix with rows of `width` elements, whose first element is element `origin` of the
   /// place.

@@ -24,7 +24,7 @@ enum class Kind : std::uint8_t {
 /// One recorded interval on the steady clock, in nanoseconds.
 struct Record {
   Kind kind;
-  /// Number of the thread: 0 for the one that called start(), others in the order of their first record.
+  /// Index of the thread: 0 for the one that called start(), others in the order of their first record.
   int thread;
   const char* name;  ///< name of the operation, a literal: "all_gather"
   SteadyClock::time_point begin, end;

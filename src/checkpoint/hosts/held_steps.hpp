@@ -16,7 +16,8 @@ namespace sluice {
 /// The disks that have each of SavedStep::files, ascending.
 using FileHolders = std::vector<std::vector<int>>;
 
-/// A checkpoint with the places of its files; `found.path` is where they lie on this rank's disk, if they do.
+/// A checkpoint and the hosts that hold its files; `found.path` is its directory on this rank's disk, if it
+/// is there.
 struct HeldStep {
   FoundStep found;
   FileHolders holders;

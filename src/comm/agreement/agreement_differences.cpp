@@ -24,7 +24,7 @@ struct Mark {
   std::int64_t position;
 };
 
-/// A key that does not have the same value on all ranks. Ordered as messages name them.
+/// A key whose values differ between ranks. Keys are ordered as messages name them.
 struct Difference {
   int rank;  ///< lowest rank that has the key
   std::int64_t position;

@@ -47,8 +47,8 @@ class Watchdog {
   void share(NodeFlags* flags, int ranks);
   /// Sets the section of the job. All but "setup" and "finish" limit the time without progress.
   void set_section(std::string_view section, double limit_seconds);
-  /// Sets the function that this thread calls before it ends the process for computing too long, with the
-  /// outcome to report.
+  /// Sets the function that the watchdog thread calls, with the outcome to report, before it ends a process
+  /// that computes for too long.
   void on_stall(std::function<void(const Outcome&)> last_words);
 
   /// Makes every rank of the machine report its section, its last operations and the stack of its working

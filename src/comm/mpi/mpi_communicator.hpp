@@ -104,7 +104,8 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm messages_ = MPI_COMM_NULL;     ///< communicator of send and receive, whose tags are the caller's
   MPI_Comm collectives_ = MPI_COMM_NULL;  ///< communicator of collectives, whose tags are numbered
   std::shared_ptr<Watchdog> watchdog_;
-  /// Limit of waits, shared until set_deadline() with the communicator from which this one was split.
+  /// Limit of the time of waits, shared with the communicator that this one was split from until
+  /// set_deadline() is called.
   std::shared_ptr<WaitLimit> limit_;
   bool is_part_ = false;
   std::int64_t message_limit_bytes_;

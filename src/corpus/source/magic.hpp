@@ -10,7 +10,8 @@ namespace sluice::corpus {
 /// Whether the front of a file is that of HDF5, optionally behind a user block.
 [[nodiscard]] bool is_hdf5(std::string_view head);
 
-/// What the user says of a file: with kText it is a text, so first bytes that a text can have mean nothing.
+/// What the user said about the form of a file; with kText, magic numbers that a text may begin with are
+/// ignored.
 enum class Told : std::uint8_t { kNothing, kText };
 
 /// Error(kBadData), with what to do, if the front of the file is that of a compressed or binary file.

@@ -40,10 +40,10 @@ enum class KnownPart : std::uint8_t { kAll, kFront };
 /// Form of a regular file. Error(kBadData) also if the file cannot be read.
 [[nodiscard]] SourceForm form_of_file(const std::filesystem::path& path, Format format = Format::kAuto);
 
-/// Whether `data.tokens` and its like mean text by this path, and not a token file, which is HDF5: known by
-/// its first bytes, and by its name (.h5, .hdf5) where it is damaged. A file of another name is text if it is
-/// rows of JSON, or text without a byte that text cannot have. What cannot be read is told by its name.
-/// Error(kBadData) for a stream, which can be read once only, and for a compressed or binary file.
+/// Whether the path of a `data.tokens`-like key is read as text, not as a token file (HDF5). A token file is
+/// known by its first bytes, or by its name (.h5, .hdf5) if it is damaged. A file of another name is text if
+/// it holds JSON rows, or no byte that text cannot contain. An unreadable file is judged by its name.
+/// Error(kBadData) for a stream, which can be read only once, and for a compressed or binary file.
 [[nodiscard]] bool is_text(const std::filesystem::path& path);
 
 }  // namespace sluice::corpus

@@ -35,8 +35,8 @@ bool ends_paragraph(std::string_view text, std::size_t at) {
   return last != std::string_view::npos && text[last] == '\n';
 }
 
-/// The place next to `wanted` that is such an end, at most `most` bytes away and with text on both sides; 0
-/// if there is none.
+/// Returns the end of a unit nearest to `wanted`, at most `most` bytes away and with text on both sides; 0 if
+/// there is none.
 std::size_t nearest(std::string_view text, std::size_t wanted, std::size_t most,
                     const std::function<bool(std::string_view, std::size_t)>& is_end) {
   for (std::size_t away = 0; away <= most; ++away) {

@@ -12,9 +12,9 @@ namespace sluice::corpus {
 /// read.
 [[nodiscard]] bool holds_separator(const std::filesystem::path& file, std::string_view separator);
 
-/// The byte at which the held-out end of a text begins: near the last `share` of it, in (0, 1), at the end of
-/// a paragraph, else of a line, else behind a space; 0 if the text has no such place near there.
-/// Error(kBadData) if it cannot be read.
+/// Returns the byte at which the held-out end of a text begins: near the last `share` of the text, in (0, 1),
+/// at the end of a paragraph, else of a line, else after a space; 0 if there is no such place nearby.
+/// Error(kBadData) if the text cannot be read.
 [[nodiscard]] std::int64_t holdout_begin(const std::filesystem::path& file, double share);
 
 }  // namespace sluice::corpus

@@ -134,7 +134,7 @@ GenerateRequest request_of(const GenerateArguments& arguments, const JobConfig& 
   return request;
 }
 
-/// Limits lengths and batch to what these prompts and their answers need, or to a conversation.
+/// Limits lengths and batch to what the prompts and their answers, or a conversation, need.
 void make_room(GenerateSettings& settings, const GenerateRequest& request) {
   if (request.is_conversation) {
     settings.batch_sequences = 1;

@@ -55,7 +55,7 @@ std::string choice_of_commands(const CommandText& command) {
       list, cases);
 }
 
-/// Functions of a command: its own behind those of its subcommands.
+/// Returns the completion functions of a command: those of its subcommands first, then its own.
 std::string functions(const CommandText& command) {
   std::string text;
   for (const CommandText& inner : command.commands) text += functions(inner);

@@ -9,12 +9,13 @@
 
 namespace sluice {
 
-/// The job with the saved step that is meant (model.step) in place of a run: in model.path, and in lora.start
-/// if it trains or else model.adapter. A step of adapters in model.path gives its base model, which its
-/// training had in model.path, with model.adapter. Directories of models and of PEFT stay as they are, as
-/// does what is neither. Reads manifests of steps. Error(kBadConfig) for a step that is not there, for
-/// adapters as the model of a training, and for two adapters; Error(kBadData) as read_saved_step() and
-/// newest_step(), for a step without an adapter where one is wanted, and where the base model is gone.
+/// Returns the job with runs replaced by the saved steps that model.step names: in model.path, and in
+/// lora.start if the job trains, else in model.adapter. If model.path holds a step of adapters, its base
+/// model (model.path of its training) becomes model.path, and the step becomes model.adapter. Directories of
+/// models, PEFT directories and other paths stay as they are. Reads manifests of steps. Error(kBadConfig) for
+/// a missing step, for adapters as the model of a training, and for two adapters; Error(kBadData) as
+/// read_saved_step() and newest_step(), for a step without an adapter where one is required, and for a
+/// missing base model.
 [[nodiscard]] JobConfig with_saved_sources(JobConfig config);
 
 /// Whether a job starts from an adapter's directory (lora.start) or computes with one (model.adapter).

@@ -62,7 +62,8 @@ void TrainingState::tell_done() const {
 
 void TrainingState::begin_steps() {
   begin_pass(training_->weights,
-             // A forward pass, or what was loaded would go to the disk in the first step.
+             // Announces a forward pass: otherwise the loaded weights would be written to the disk in the
+             // first step.
              ArenaPass::kForward);
   context_.directory.set_status("training");
   if (!settings_.saves()) return context_.signals.set_exit_code({});

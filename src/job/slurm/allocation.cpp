@@ -21,7 +21,8 @@ std::string variable_text(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Seconds until the end of the allocation by SLURM_JOB_END_TIME; nothing without it.
+/// Returns the seconds until the end of the allocation by SLURM_JOB_END_TIME; empty if the variable is not
+/// set.
 std::optional<double> announced_seconds_left() {
   const std::optional<double> end = number_in(variable_text("SLURM_JOB_END_TIME"));
   if (!end) return std::nullopt;

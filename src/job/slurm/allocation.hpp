@@ -31,7 +31,8 @@ class Allocation {
  public:
   Allocation();
 
-  /// Seconds until the end; nothing outside of Slurm, without a limit, or if Slurm does not tell.
+  /// Returns the seconds until the allocation ends; empty outside of Slurm, without a time limit, or if Slurm
+  /// does not tell.
   [[nodiscard]] std::optional<double> seconds_left() const;
 
   /// Whether the allocation ends within `seconds`. If it seems to, may wait for Slurm's answer, at most once

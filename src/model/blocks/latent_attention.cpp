@@ -52,8 +52,8 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t heads = config.attention_heads, width = heads * latent.padded_dim();
   const std::int64_t low = 2 * (latent.query_rank + latent.rank) + latent.rope_dim;
   const std::int64_t expanded = heads * (2 * latent.key_dim() + latent.nope_dim + latent.value_dim);
-  // Counts queries, keys and values of each head at their common width, besides the parts from which they are
-  // made.
+  // Counts queries, keys and values of each head at their common width, in addition to the parts that they
+  // are made of.
   BlockActivations out = attention::activations(config, pass);
   out.kept = config.hidden_size + low + expanded + 4 * width + 2 * heads;
   out.passed = low + expanded + 4 * width + (config.attention_bias ? config.hidden_size : 0);

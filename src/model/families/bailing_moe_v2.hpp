@@ -1,6 +1,7 @@
-// Ling and Ring 2.0: grouped-query attention with normed heads of which a part turns, and behind some dense
-// layers experts chosen by corrected sigmoids in groups, beside experts for every token. Follows
-// transformers' sarvam_moe, which is the same model, and the defaults of its own published code.
+// Ling and Ring 2.0: grouped-query attention with query and key norms and partial rotary embedding; after
+// some dense layers, MoE layers with shared experts and a router of sigmoid scores with a correction bias,
+// limited to groups. Follows transformers' sarvam_moe, which is the same model, and the defaults of its own
+// published code.
 #pragma once
 
 #include "manifest/manifest.hpp"

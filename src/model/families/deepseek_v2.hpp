@@ -1,6 +1,6 @@
-// DeepSeek-V2, V2-Lite and their coders: latent attention, and behind some dense layers experts chosen by a
-// softmax, in DeepSeek-V2 within the best groups, beside experts for every token. Follows transformers'
-// modeling_deepseek_v2.py.
+// DeepSeek-V2, V2-Lite and their coder models: latent attention (MLA); after some dense layers, MoE layers
+// with shared experts and a softmax router, which DeepSeek-V2 limits to the best groups. Follows
+// transformers' modeling_deepseek_v2.py.
 #pragma once
 
 #include "model/config_reader.hpp"

@@ -1,8 +1,8 @@
-// DeepSeek-V3 and R1, Moonlight, and Kimi K2, which differ in numbers alone: latent attention, and behind
-// some dense layers experts chosen by corrected sigmoids in groups, beside experts for every token. Follows
-// transformers' modeling_deepseek_v3.py. And what holds such a language model: Kimi K2.5 beside a vision
-// tower, DeepSeek-V3.2 and GLM-5 with an indexer in each layer, which picks the tokens that attention sees:
-// all of them in sequences that are not longer than what it picks.
+// DeepSeek-V3 and R1, Moonlight, and Kimi K2, which differ in sizes only: latent attention (MLA); after some
+// dense layers, MoE layers with shared experts and a router of sigmoid scores with a correction bias, limited
+// to groups. Follows transformers' modeling_deepseek_v3.py. Also models that contain such a language model:
+// Kimi K2.5 with a vision tower, and DeepSeek-V3.2 and GLM-5 with an indexer in each layer, which selects the
+// tokens that attention sees: all of them in sequences no longer than its selection.
 #pragma once
 
 #include "manifest/manifest.hpp"

@@ -1,5 +1,5 @@
-// dots.llm1: attention of Qwen3, and behind some dense layers experts chosen by corrected sigmoids, beside
-// experts for every token. Follows transformers' modeling_dots1.py.
+// dots.llm1: the attention of Qwen3; after some dense layers, MoE layers with shared experts and a router of
+// sigmoid scores with a correction bias. Follows transformers' modeling_dots1.py.
 #pragma once
 
 #include "model/config_reader.hpp"

@@ -1,5 +1,6 @@
-// ERNIE 4.5 with experts: attention whose interleaved pairs turn, and behind dense layers experts chosen by
-// corrected probabilities, with shared ones. Follows transformers' modeling_ernie4_5_moe.py.
+// ERNIE 4.5 with experts: attention with interleaved rotary pairs; after dense layers, MoE layers with shared
+// experts and a router of probabilities with a correction bias. Follows transformers'
+// modeling_ernie4_5_moe.py.
 #pragma once
 
 #include "manifest/manifest.hpp"

@@ -1,5 +1,5 @@
-// gpt-oss (GptOssForCausalLM): a mixture of experts in every layer, attention with sinks, to a window of
-// tokens in every other layer, biases everywhere.
+// gpt-oss (GptOssForCausalLM): experts in every layer, attention with sinks and, in every other layer, a
+// sliding window, and biases in all projections.
 #pragma once
 
 #include "manifest/manifest.hpp"

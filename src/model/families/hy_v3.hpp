@@ -1,5 +1,5 @@
-// Hy3: attention with norms of each head, and behind dense layers experts chosen by corrected sigmoids, with
-// shared ones. Follows transformers' modeling_hy_v3.py.
+// Hy3: attention with query and key norms; after dense layers, MoE layers with shared experts and a router of
+// sigmoid scores with a correction bias. Follows transformers' modeling_hy_v3.py.
 #pragma once
 
 #include "manifest/manifest.hpp"

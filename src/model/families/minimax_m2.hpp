@@ -1,5 +1,6 @@
-// MiniMax-M2: attention whose queries and keys are normalised over all heads at once and turn in part, and in
-// every layer experts chosen by corrected sigmoids. Follows transformers' modeling_minimax_m2.py.
+// MiniMax-M2: attention with query and key norms over all heads at once and partial rotary embedding; experts
+// in every layer, with a router of sigmoid scores with a correction bias. Follows transformers'
+// modeling_minimax_m2.py.
 #pragma once
 
 #include "manifest/manifest.hpp"

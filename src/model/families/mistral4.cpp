@@ -23,8 +23,8 @@ SequenceLimit read_query_growth(const ConfigReader& config) {
   return {rope.integer({kLength}), kLength, "queries of later positions are scaled by llama_4_scaling_beta"};
 }
 
-/// Mistral4TopkRouter gives the scores of groups that are not chosen as 0, which no score of a softmax is
-/// below, so that leaving them out chooses the same experts.
+/// Reads the router. Mistral4TopkRouter sets the scores of groups that are not chosen to 0, below which no
+/// softmax score lies, so that leaving these groups out chooses the same experts.
 void read_mistral_router(const ConfigReader& config, ModelConfig& model) {
   model.router = {.normalize = config.boolean({"norm_topk_prob"}, true),
                   .epsilon = 1e-20,

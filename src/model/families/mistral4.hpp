@@ -1,5 +1,5 @@
-// Mistral Small 4: latent attention whose queries grow with their position, experts chosen by a softmax, and
-// experts for every token. Follows transformers' modeling_mistral4.py.
+// Mistral Small 4: latent attention (MLA) with queries scaled by their position; MoE layers with shared
+// experts and a softmax router. Follows transformers' modeling_mistral4.py.
 #pragma once
 
 #include "manifest/manifest.hpp"

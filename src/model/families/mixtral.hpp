@@ -1,5 +1,5 @@
-// Mixtral: grouped-query attention without norms on queries and keys, experts in every layer. Follows
-// transformers' modeling_mixtral.py.
+// Mixtral: grouped-query attention without query and key norms; experts in every layer. Follows transformers'
+// modeling_mixtral.py.
 #pragma once
 
 #include "manifest/manifest.hpp"

@@ -1,5 +1,5 @@
-// OLMoE: attention whose queries and keys are normalised over all heads at once, experts in every layer.
-// Follows transformers' modeling_olmoe.py.
+// OLMoE: attention with query and key norms over all heads at once; experts in every layer. Follows
+// transformers' modeling_olmoe.py.
 #pragma once
 
 #include "model/config_reader.hpp"

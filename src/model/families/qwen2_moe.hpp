@@ -1,5 +1,5 @@
-// Qwen1.5-MoE and Qwen2-MoE: attention with biases of queries, keys and values, and a gated expert beside the
-// routed ones. Follows transformers' modeling_qwen2_moe.py.
+// Qwen1.5-MoE and Qwen2-MoE: attention with biases on queries, keys and values; MoE layers with a gated
+// shared expert. Follows transformers' modeling_qwen2_moe.py.
 #pragma once
 
 #include "model/config_reader.hpp"

@@ -1,5 +1,5 @@
-// Qwen3, dense and mixture of experts: grouped-query attention with normalised queries and keys, SwiGLU,
-// RMSNorm. Follows transformers' modeling_qwen3.py and modeling_qwen3_moe.py.
+// Qwen3, dense and mixture of experts: grouped-query attention with query and key norms, SwiGLU, RMSNorm.
+// Follows transformers' modeling_qwen3.py and modeling_qwen3_moe.py.
 #pragma once
 
 #include "model/config_reader.hpp"

@@ -1,5 +1,5 @@
-// Qwen3.5, dense and mixture of experts: three layers in four attend linearly (gated delta net), the others
-// in full with a gate on the output; experts stand beside a shared one. Follows transformers'
+// Qwen3.5, dense and mixture of experts: three layers in four have linear attention (gated delta net), the
+// others full attention with an output gate; MoE layers have a shared expert. Follows transformers'
 // modeling_qwen3_5.py and modeling_qwen3_5_moe.py.
 #pragma once
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// Forces inlining: a call would keep a loop from being vectorised, and would compute without the instructions
-// for which the calling function was compiled.
+// Forces inlining: a call would prevent the vectorisation of a loop, and would not use the instruction set
+// that the calling function was compiled for.
 #ifdef __CUDACC__
 #define SLUICE_ELEMENT __host__ __device__ __forceinline__
 #define SLUICE_VECTOR_LOOP

@@ -18,13 +18,13 @@ namespace sluice::ops::arithmetic {
 SLUICE_ELEMENT std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 SLUICE_ELEMENT float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-/// Magnitude of x as an integer in the same order, by its bits: its maximum vectorises without further
-/// measures.
+/// Returns the magnitude of x as an integer in the same order, from its bits: the maximum of such integers
+/// vectorises.
 SLUICE_ELEMENT std::int32_t magnitude(float x) { return static_cast<std::int32_t>(bits_of(x) & 0x7fffffffU); }
 
-/// Nearest integer of |x| < 2^22, without a call of a rounding function.
+/// Returns the nearest integer of x, |x| < 2^22, without a call of a rounding function.
 SLUICE_ELEMENT std::int32_t nearest(float x) {
-  constexpr float kShift = 12582912.0F;  // 1.5 * 2^23: the integer part lands in the low bits
+  constexpr float kShift = 12582912.0F;  // Adding 1.5 * 2^23 puts the integer part into the low bits.
   return std::bit_cast<std::int32_t>(x + kShift) - std::bit_cast<std::int32_t>(kShift);
 }
 
@@ -32,8 +32,8 @@ inline constexpr float kFirstSteps = 127, kSecondSteps = 255;
 
 SLUICE_ELEMENT float inverse(float scale) { return scale > 0 ? 1 / scale : 0; }
 
-/// Calls block(first element, count, number of the scale); compiled into its caller, for the caller's
-/// processor.
+/// Calls block(first element, count, index of the scale); inlined into its caller, for the caller's
+/// instruction set.
 template <class Block>
 SLUICE_ELEMENT void for_each_block(std::int64_t n, Block block) {
   const std::int64_t whole = n / kStateBlock;
@@ -47,7 +47,7 @@ SLUICE_ELEMENT float largest_magnitude(const float* x, std::int64_t n) {
   return float_of(static_cast<std::uint32_t>(largest));
 }
 
-/// Random draws of elements from `begin` on, none beyond element 2^32.
+/// Draws 32 random bits for each of n elements from `begin` on, none beyond element 2^32.
 SLUICE_ELEMENT void draw_within_period(std::uint64_t keys, std::uint32_t begin, std::int64_t n,
                                        std::uint32_t* out) {
   const std::uint32_t first = begin + static_cast<std::uint32_t>(keys);
@@ -72,10 +72,10 @@ SLUICE_ELEMENT void draw(std::uint64_t key, std::int64_t begin, std::int64_t n, 
   }
 }
 
-/// Value of a bfloat16, given by its bits.
+/// Returns the value of a bfloat16, given by its bits.
 SLUICE_ELEMENT float float_of_bfloat16(std::uint16_t bits) { return float_of(std::uint32_t{bits} << 16); }
 
-/// Bits of a weight as bfloat16, rounded stochastically with the low half of a draw.
+/// Returns the bits of a weight as bfloat16, rounded stochastically with the low half of a draw.
 SLUICE_ELEMENT std::uint16_t rounded_weight(float weight, std::uint32_t draw) {
   return static_cast<std::uint16_t>((bits_of(weight) + (draw & 0xffffU)) >> 16);
 }
@@ -155,13 +155,13 @@ SLUICE_ELEMENT void find_scales(const float* from, std::int64_t n, float* scales
              __attribute__((always_inline)) { scales[block] = largest_magnitude(from + first, count); });
 }
 
-/// Writes codes with the scales that find_scales() found; the other write functions do likewise.
+/// Writes codes with the scales that find_scales() found; the other write functions do the same.
 SLUICE_ELEMENT void write_first_codes(const float* from, std::int64_t n, std::int8_t* codes,
                                       const float* scales) {
   for_each_block(
       n, [&](std::int64_t first, std::int64_t count, std::int64_t block) __attribute__((always_inline)) {
         const float scale = scales[block];
-        // Avoids 0 / 0 in a block of zeros.
+        // A lower bound of the scale avoids 0 / 0 in a block of zeros.
         const float least = std::max(scale, std::numeric_limits<float>::min());
         for (std::int64_t i = first; i < first + count; ++i)
           codes[i] =

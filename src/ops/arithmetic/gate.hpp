@@ -1,4 +1,4 @@
-// SwiGLU of one gate and one up number, as Gating describes. Internal to src/ops.
+// SwiGLU of one gate and one up number, in the variants of Gating. Internal to src/ops.
 #pragma once
 
 #include "ops/arithmetic/element.hpp"
@@ -22,11 +22,11 @@ struct LimitedGate {
   float limit, slope;
 
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate > limit ? limit : gate; }
-  /// Factor of the activated gate.
+  /// Returns the factor of the activated gate.
   SLUICE_ELEMENT float factor(float up) const {
     return (up > limit ? limit : (up < -limit ? -limit : up)) + 1.0F;
   }
-  /// Argument of the sigmoid that the clamped gate is multiplied with.
+  /// Returns the argument of the sigmoid that multiplies the clamped gate.
   SLUICE_ELEMENT float exponent(float cut) const { return cut * slope; }
   SLUICE_ELEMENT float through_gate(float gate, float grad) const { return gate > limit ? 0.0F : grad; }
   SLUICE_ELEMENT float through_up(float up, float grad) const { return std::abs(up) > limit ? 0.0F : grad; }

@@ -48,7 +48,7 @@ SLUICE_ELEMENT void adamw(float* weights, float* m, float* second, const float* 
   }
 }
 
-/// Applies the factors' formula to an open block.
+/// Updates an open block by the formula of the factors.
 template <std::int64_t kMost>
 SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const AdamWFactors& f) {
   if (block.has_roots())
@@ -59,7 +59,7 @@ SLUICE_ELEMENT void update(OpenBlock<kMost>& block, const AdamWFactors& f) {
     adamw<false, true>(block.weights(), block.first(), block.second(), block.gradient(), block.count(), f);
 }
 
-/// Constants of one Lion step, as its formula takes them.
+/// Constants of one Lion step, in the form that its formula takes.
 struct LionFactors {
   static constexpr Moments kMoments = Moments::kFirst;
   float decay, beta1, beta1_rest, beta2, beta2_rest, rate, gradient_scale;

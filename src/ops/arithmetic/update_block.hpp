@@ -50,7 +50,7 @@ class OpenBlock {
     find_scales();
     save_numbers();
   }
-  /// Saves the numbers with scales that were found before.
+  /// Saves the values with scales that were found before.
   SLUICE_ELEMENT void save_numbers() {
     alignas(64) std::array<std::uint32_t, kMost> draws;
     if (weights_draw() || (has_second_ && formats_.state == StateFormat::kBFloat16))
@@ -128,8 +128,8 @@ class OpenBlock {
     else if (formats_.state == StateFormat::kInt8)
       arithmetic::read_first_codes(here<std::int8_t>(run_.first), scales(run_.first_scales), count_, first_);
   }
-  /// Finds the scales before anything is written: each is the end of a chain of comparisons, during which
-  /// other work can go on.
+  /// Finds all scales before anything is written: each is the end of a chain of comparisons, during which
+  /// other work can proceed.
   SLUICE_ELEMENT void find_scales() {
     if (formats_.state != StateFormat::kInt8) return;
     arithmetic::find_scales(first_, count_, scales(run_.first_scales));

@@ -12,7 +12,8 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// Channels that one thread takes through all tokens: their filters and sums stay in the nearest cache.
+/// Number of channels that one thread takes through all tokens: their filters and sums stay in the nearest
+/// cache.
 constexpr std::int64_t kBlock = 128;
 
 /// A block of channels of one sequence: rows of `stride` elements, `count` of which are the block's.
@@ -21,16 +22,16 @@ struct Channels {
   std::int64_t stride;
   std::int64_t count;
   std::int64_t taps;
-  const std::int64_t* document;  ///< document of each position, see document_of()
+  const std::int64_t* document;  ///< Document of each position, see document_of().
 
-  /// The first tap that meets a token of t's document.
+  /// The first tap of the filter that meets a token of the document of token t.
   [[nodiscard]] std::int64_t first_tap(std::int64_t t) const {
     const std::int64_t seen = t - first_seen(document, t);
     return std::max<std::int64_t>(0, taps - 1 - seen);
   }
 };
 
-/// sums = what the taps see at token t. `filters` is [taps][kBlock].
+/// Computes sums = the sums over the taps at token t. `filters` is [taps][kBlock].
 template <class T>
 inline void sum_taps(const T* x, const float* filters, std::int64_t t, const Channels& c, float* sums) {
   std::fill_n(sums, c.count, 0.0F);
@@ -54,7 +55,7 @@ SLUICE_VECTOR_CLONES void forward_block(const T* x, const float* filters, T* y, 
   }
 }
 
-/// Adds to d_x (float32 rows of kBlock, one per token) and d_filters (as filters).
+/// Adds the gradients to d_x (float32 rows of kBlock, one per token) and d_filters (same layout as filters).
 template <class T>
 SLUICE_VECTOR_CLONES void backward_block(const T* x, const float* filters, const T* d_y, float* d_x,
                                          float* d_filters, const Channels& c) {
@@ -79,7 +80,7 @@ SLUICE_VECTOR_CLONES void backward_block(const T* x, const float* filters, const
   }
 }
 
-/// Filters [C, 1, K] as float32 [blocks][K][kBlock], the order in which they are used.
+/// Copies filters [C, 1, K] to float32 [blocks][K][kBlock], the order in which the loops read them.
 at::Tensor filters_by_block(const at::Tensor& weight) {
   const std::int64_t channels = weight.size(0);
   const std::int64_t blocks = divide_up(channels, kBlock);
@@ -88,7 +89,7 @@ at::Tensor filters_by_block(const at::Tensor& weight) {
   return padded.view({blocks, kBlock, weight.size(2)}).transpose(1, 2).contiguous();
 }
 
-/// The way back: [C, 1, K].
+/// Copies filters by block back to [C, 1, K]; the inverse of filters_by_block().
 at::Tensor filters_by_channel(const at::Tensor& by_block, std::int64_t channels) {
   return by_block.transpose(1, 2).reshape({-1, by_block.size(1)}).narrow(0, 0, channels).unsqueeze(1);
 }
@@ -115,7 +116,7 @@ void convolve(const at::Tensor& x, const at::Tensor& filters, const Documents& d
   });
 }
 
-/// A block of channels stays with one thread through all sequences, so its filters' gradients need no sum
+/// One thread takes a block of channels through all sequences, so the gradients of its filters need no sum
 /// over threads.
 template <class T>
 void convolve_backward(const at::Tensor& x, const at::Tensor& filters, const Documents& documents,

@@ -5,11 +5,12 @@
 
 namespace sluice::ops::cpu {
 
-/// y = causal_conv_silu() of x [b, L, C] with the filters `weight` [C, 1, K]; x and y dense, of one dtype.
+/// Computes y = causal_conv_silu() of x [b, L, C] with the filters `weight` [C, 1, K]; x and y are dense, of
+/// one dtype.
 void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
                  const at::Tensor& y);
 
-/// d_x from d_y, both as x and dense. Returns the gradient of the filters, float32 [C, 1, K].
+/// Computes d_x from d_y, both dense and shaped as x. Returns the gradient of the filters, float32 [C, 1, K].
 [[nodiscard]] at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight,
                                               const Documents& documents, const at::Tensor& d_y,
                                               const at::Tensor& d_x);

@@ -1,4 +1,4 @@
-// Dropout. Internal to src/ops.
+// The loop of dropout. Internal to src/ops.
 #pragma once
 
 #include "base/random.hpp"
@@ -9,8 +9,8 @@
 
 namespace sluice::ops::cpu {
 
-/// out = x / (1 - rate) [n, width], both dense, but 0 where number (first_row + row) * width + column of
-/// `draws` is below `rate`.
+/// Computes out = x / (1 - rate) [n, width], both dense, but writes 0 where number (first_row + row) * width
+/// + column of the random stream `draws` is below `rate`.
 void dropout_rows(const at::Tensor& x, double rate, const RandomStream& draws, std::int64_t first_row,
                   const at::Tensor& out);
 

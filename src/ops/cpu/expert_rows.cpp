@@ -11,8 +11,9 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// A row of weighted_swiglu_backward(); returns the weight's gradient. What was rounded on the way forward is
-/// rounded here as well. Conversions in loops of their own: a loop over two widths of element is slower.
+/// Backward pass of one row in weighted_swiglu_backward(); returns the gradient of the row's weight. Values
+/// that the forward pass rounded are rounded here as well. Conversions have loops of their own: a loop over
+/// two element widths is slower.
 template <class T, class Gate>
 SLUICE_VECTOR_CLONES float weighted_backward_row(T* gate, T* up, T* d_activation, float weight,
                                                  std::int64_t width, Gate form) {
@@ -79,7 +80,7 @@ void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choice
   float* const sum = sums.data_ptr<float>();
   kernel::dispatch(rows, [&]<class T>(T) {
     const T* const row_data = rows.data_ptr<T>();
-    // Threads share the columns: rows of one token may follow each other.
+    // Threads share the columns, because successive rows may belong to one token.
     at::parallel_for(0, width, kernel::grain(block.count), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = 0; row < block.count; ++row)
         kernel::add_row(row_data + row * width + begin,
@@ -132,7 +133,7 @@ void bias_gradient(const at::Tensor& d_rows, const RowBlock& block, const Expert
   float* const sum = d_bias.data_ptr<float>();
   kernel::dispatch(d_rows, [&]<class T>(T) {
     const kernel::Rows<T> grads(d_rows);
-    // Threads share the columns.
+    // Threads share the columns, so that each sum belongs to one thread.
     at::parallel_for(0, d_rows.size(1), kernel::grain(part.count), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = part.begin; row < part.begin + part.count; ++row)
         kernel::add_row(grads[row] + begin,

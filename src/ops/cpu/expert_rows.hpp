@@ -8,11 +8,11 @@
 
 namespace sluice::ops::cpu {
 
-/// out [padded, H] = the block's rows of the tokens x [N, H].
+/// Copies the tokens of the block, rows of x [N, H], to out [padded, H].
 void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices, const at::Tensor& out);
 
-/// sums [N, H] float32 += rows [padded, H], each times its choice's weight of weights [N, k], rounded to the
-/// dtype of the rows; without weights (an undefined tensor) times 1.
+/// Adds rows [padded, H] to sums [N, H] (float32), each times its choice's weight in weights [N, k], rounded
+/// to the dtype of the rows; times 1 if `weights` is an undefined tensor.
 void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,
               const at::Tensor& sums);
 
@@ -24,17 +24,17 @@ void weighted_swiglu_backward(const at::Tensor& gate, const at::Tensor& up, cons
                               const RowBlock& block, const at::Tensor& weights, const at::Tensor& d_weights,
                               const Gating& gating = {});
 
-/// rows [padded, n] += the bias of the expert that each belongs to, of biases [experts, n], rounded to their
-/// dtype; rows that belong to no token stay as they are.
+/// Adds to each row of rows [padded, n] the bias of its expert, a row of biases [experts, n], rounded to the
+/// dtype of the biases; padding rows stay as they are.
 void add_biases(const at::Tensor& rows, const RowBlock& block, const at::Tensor& biases);
 
-/// d_bias [n] float32 += the rows of d_rows [padded, n] that are one part's, each times its choice's weight
-/// of weights [N, k], rounded to the dtype of the rows; without weights (an undefined tensor) times 1.
+/// Adds to d_bias [n] (float32) the rows of d_rows [padded, n] in `part`, each times its choice's weight in
+/// weights [N, k], rounded to the dtype of the rows; times 1 if `weights` is an undefined tensor.
 void bias_gradient(const at::Tensor& d_rows, const RowBlock& block, const ExpertPart& part,
                    const at::Tensor& weights, const at::Tensor& d_bias);
 
-/// d_weights [N, k] float32 at each row's choice += the row of d_rows [padded, n] times its expert's bias of
-/// biases [experts, n].
+/// Adds to d_weights [N, k] (float32), at each row's choice, the dot product of the row of d_rows [padded, n]
+/// and its expert's row of biases [experts, n].
 void add_bias_products(const at::Tensor& d_rows, const RowBlock& block, const at::Tensor& biases,
                        const at::Tensor& d_weights);
 

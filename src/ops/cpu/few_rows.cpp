@@ -17,14 +17,16 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// Elements of a line of weights are so many vectors of floats. Of two bfloat16 numbers in a word the first
-/// is the lower half, and the second is a float but for bits that it does not have.
+/// A line of weights is as many elements as fill this number of float vectors. Two bfloat16 numbers share a
+/// 32-bit word: the lower half is the first number, and the word read as a float is the second one up to bits
+/// beyond its precision.
 template <class T>
 constexpr std::int64_t kLineVectors = std::is_same_v<T, float> ? 1 : 2;
 template <class T>
 constexpr std::int64_t kLine = kLanes* kLineVectors<T>;
 
-// Vectors go by reference: how they are passed by value depends on the instructions that a function may use.
+// Vectors are passed by reference: the calling convention of a vector by value depends on the enabled
+// instruction sets.
 SLUICE_ELEMENT void read_line(const float* from, Lanes (&line)[1]) {
   std::memcpy(&line[0], from, sizeof(Lanes));
 }
@@ -36,11 +38,11 @@ SLUICE_ELEMENT void read_line(const at::BFloat16* from, Lanes (&line)[2]) {
   std::memcpy(&line[1], &upper, sizeof(upper));
 }
 
-/// Stage of sums_of(): the distance of the lanes that it adds.
+/// Stage of sums_of(), named by the distance of the lanes that it adds.
 enum class Stage : std::uint8_t { kWithinPairs, kOfPairs, kOfQuarters, kOfHalves };
 
-/// Half of the lanes of a and b, each added to another of its vector: those of a, then those of b, in turn or
-/// in parts.
+/// Adds pairs of lanes in each of the vectors a and b, which halves their number; the result holds the sums
+/// of a, then those of b, alternating or in groups by stage.
 template <Stage kStage>
 SLUICE_ELEMENT void fold(const Lanes& a, const Lanes& b, Lanes& out) {
   if constexpr (kStage == Stage::kWithinPairs)
@@ -54,15 +56,15 @@ SLUICE_ELEMENT void fold(const Lanes& a, const Lanes& b, Lanes& out) {
           __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
 }
 
-/// vectors[i] becomes the fold of 2 i and 2 i + 1; a last one is folded with itself.
+/// Folds vectors 2 i and 2 i + 1 into vectors[i]; an odd last vector is folded with itself.
 template <Stage kStage, std::int64_t kCount>
 SLUICE_ELEMENT void fold_all(Lanes* vectors) {
   for (std::int64_t i = 0; 2 * i < kCount; ++i)
     fold<kStage>(vectors[2 * i], vectors[kCount == 1 ? 0 : 2 * i + 1], vectors[i]);
 }
 
-/// The sum of the lanes of each of so many vectors (a power of two), which are destroyed; always in the same
-/// order.
+/// Returns the sum of the lanes of each of kCount vectors (a power of two), always in the same order; the
+/// vectors are overwritten.
 template <std::int64_t kCount>
 SLUICE_ELEMENT void sums_of(Lanes* vectors, float* out) {
   static_assert(kCount == 1 || kCount == 2 || kCount == 4 || kCount == 8 || kCount == 16);
@@ -78,8 +80,8 @@ class LeftRows;
 template <class T, std::int64_t kRows, std::int64_t kWeights>
 void multiply_tile(const LeftRows<T>& left, std::int64_t first, const DenseRows<T>& weights, float* out);
 
-/// The rows of a product's left side as floats, lines in the order of line_of(), filled up with zeros to
-/// whole lines.
+/// Rows of a product's left side as floats, in lines in the order of line_of(), padded with zeros to whole
+/// lines.
 template <class T>
 class LeftRows {
  public:
@@ -93,7 +95,8 @@ class LeftRows {
   [[nodiscard]] const float* operator[](std::int64_t row) const { return values_.data() + row * padded_; }
   [[nodiscard]] std::int64_t depth() const { return depth_; }
 
-  /// Sums of rows [first, first + kRows) with weights [0, kWeights), in out[row * kWeights + weight].
+  /// Computes the sums of rows [first, first + kRows) with weights [0, kWeights) into out[row * kWeights +
+  /// weight].
   template <std::int64_t kRows, std::int64_t kWeights>
   void multiply(std::int64_t first, const DenseRows<T>& weights, float* out) const {
     multiply_tile<T, kRows, kWeights>(*this, first, weights, out);
@@ -112,7 +115,8 @@ class LeftRows {
   std::vector<float> values_;
 };
 
-/// Sums of rows [first, first + kRows) with weights [0, kWeights), in sums[row * kWeights + weight].
+/// Computes the sums of rows [first, first + kRows) with weights [0, kWeights) into sums[row * kWeights +
+/// weight].
 template <class T, std::int64_t kRows, std::int64_t kWeights>
 SLUICE_VECTOR_CLONES void multiply_tile(const LeftRows<T>& left, std::int64_t first,
                                         const DenseRows<T>& weights, float* out) {
@@ -134,7 +138,7 @@ SLUICE_VECTOR_CLONES void multiply_tile(const LeftRows<T>& left, std::int64_t fi
     add_line(
         begin, [&](std::int64_t w) __attribute__((always_inline)) {
           const T* const line = weights.data + w * weights.stride + begin;
-          __builtin_prefetch(line + kWeights * weights.stride);  // the next tile's
+          __builtin_prefetch(line + kWeights * weights.stride);  // Fetches a line of the next tile.
           return line;
         });
   if (whole < depth) {
@@ -150,13 +154,13 @@ SLUICE_VECTOR_CLONES void multiply_tile(const LeftRows<T>& left, std::int64_t fi
 #ifdef SLUICE_TILES
 SLUICE_VECTORS_BEGIN
 
-/// The rows of a product's left side where they lie, for processors that multiply vectors of bfloat16.
+/// Rows of a product's left side, read where they lie, for processors that multiply vectors of bfloat16.
 class PlainRows {
  public:
   PlainRows(const DenseRows<at::BFloat16>& rows, std::int64_t depth)
       : data_(reinterpret_cast<const std::uint16_t*>(rows.data)), stride_(rows.stride), depth_(depth) {}
 
-  /// multiply_tile() on tiles.
+  /// Multiplies a tile as multiply_tile() does, with vectors of bfloat16.
   template <std::int64_t kRows, std::int64_t kWeights>
   SLUICE_TILES void multiply(std::int64_t first, const DenseRows<at::BFloat16>& weights, float* out) const {
     Lanes sums[kRows][kWeights];
@@ -189,7 +193,7 @@ class PlainRows {
     __m512i lines[kWeights];
     for (std::int64_t w = 0; w < kWeights; ++w) {
       read(weights + w * stride, lines[w]);
-      __builtin_prefetch(weights + (kWeights + w) * stride);  // the next tile's
+      __builtin_prefetch(weights + (kWeights + w) * stride);  // Fetches a row of the next tile.
     }
     for (std::int64_t r = 0; r < kRows; ++r) {
       __m512i row;
@@ -207,14 +211,14 @@ class PlainRows {
 SLUICE_VECTORS_END
 #endif
 
-/// Output of products: rows with one number for each weight, `stride` apart.
+/// Output of products: rows with one number for each weight, `stride` elements apart.
 template <class Out>
 struct OutRows {
   Out* data;
   std::int64_t stride;
 };
 
-/// The products of all rows with weights [begin, begin + kWeights).
+/// Computes the products of all rows with weights [begin, begin + kWeights).
 template <std::int64_t kWeights, class Left, class T, class Out>
 void multiply_weights(const Left& left, std::int64_t rows, const DenseRows<T>& all, std::int64_t begin,
                       const OutRows<Out>& out) {
@@ -232,10 +236,10 @@ void multiply_weights(const Left& left, std::int64_t rows, const DenseRows<T>& a
   if (row < rows) multiply_rows.template operator()<1>(row);
 }
 
-// Weight rows at once: with four rows of x, as many sums as there are registers.
+// Number of weight rows that are multiplied at once: with four rows of x, their sums fill the registers.
 constexpr std::int64_t kWeightsAtOnce = 4;
 
-/// The products of all rows with weights [begin, end).
+/// Computes the products of all rows with weights [begin, end).
 template <class Left, class T, class Out>
 void multiply_range(const Left& left, std::int64_t rows, const DenseRows<T>& weights, std::int64_t begin,
                     std::int64_t end, const OutRows<Out>& out) {
@@ -244,7 +248,7 @@ void multiply_range(const Left& left, std::int64_t rows, const DenseRows<T>& wei
   for (; begin < end; ++begin) multiply_weights<1>(left, rows, weights, begin, out);
 }
 
-/// Calls f(rows as this processor multiplies them).
+/// Calls f(rows), with the rows in the form that this processor multiplies.
 template <class T, class F>
 void with_left(const DenseRows<T>& rows, std::int64_t depth, F f) {
 #ifdef SLUICE_TILES
@@ -254,9 +258,9 @@ void with_left(const DenseRows<T>& rows, std::int64_t depth, F f) {
   f(LeftRows<T>(rows, depth));
 }
 
-/// Calls f(begin, end, multiply, T*) for parts of the `count` rows of a weight, which threads share and which
-/// begin at multiples of `quantum`. multiply(rows, begin) writes the products of a [m, k] with weights
-/// [begin, begin + rows.count), where these rows of T are, into out.
+/// Calls f(begin, end, multiply, T*) for parts of the `count` rows of a weight, which threads share; parts
+/// begin at multiples of `quantum`. multiply(rows, begin) multiplies a [m, k] by weights [begin, begin +
+/// rows.count), which `rows` of type T holds, into `out`.
 template <class F>
 void share_products(const at::Tensor& out, const at::Tensor& a, std::int64_t count, std::int64_t quantum,
                     const F& f) {
@@ -296,7 +300,7 @@ void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, const at::Ten
 void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::int64_t count,
                        const WriteRows& write) {
   constexpr std::int64_t kBytes =
-      std::int64_t{16} * 1024;  // of a thread's rows: its nearest cache keeps them
+      std::int64_t{16} * 1024;  // Bytes of a thread's rows, which its nearest cache keeps.
   const std::int64_t row_bytes = a.size(1) * a.element_size();
   const std::int64_t at_once =
       std::max<std::int64_t>(1, kBytes / row_bytes / kWeightsAtOnce) * kWeightsAtOnce;

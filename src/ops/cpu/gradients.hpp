@@ -8,7 +8,7 @@
 
 namespace sluice::ops::cpu {
 
-/// ops::clear(), ops::add(), ops::round_to_bfloat16() and ops::sum_of_squares() on this processor.
+/// Loops of ops::clear(), ops::add(), ops::round_to_bfloat16() and ops::sum_of_squares() on this processor.
 void clear(float* gradients, std::int64_t n);
 void add(const float* part, std::int64_t n, float* sum);
 void round_to_bfloat16(const float* from, std::int64_t n, std::byte* to);

@@ -1,5 +1,5 @@
-// Shared by the hand-written loops over rows: element access, vector code for the machine at hand, dispatch
-// over dtypes. Internal to src/ops.
+// Helpers of the hand-written loops over rows: element access, vector code for this machine, dispatch over
+// dtypes. Internal to src/ops.
 #pragma once
 
 #include "base/error.hpp"
@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <cstring>
 
-// Compiles a function for several instruction sets and picks at load time. Left out where it cannot be had:
-// other compilers, other processors, and sanitizers, whose runtime is not up yet when the choice is made.
+// Compiles a function for several instruction sets; the loader picks one of them. Empty for other compilers,
+// for other processors, and under sanitizers, whose runtime is not set up when the loader picks.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define SLUICE_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -32,7 +32,8 @@ SLUICE_ELEMENT float load(at::BFloat16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.x) << 16);
 }
 
-/// `value` as T, rounded to nearest even; NaN stays NaN. Without branches, so that loops stay vector code.
+/// Converts `value` to T, rounded to nearest even; NaN stays NaN. The function has no branches, so that loops
+/// around it vectorise.
 template <class T>
 T store(float value);
 template <>
@@ -48,8 +49,8 @@ SLUICE_ELEMENT at::BFloat16 store<at::BFloat16>(float value) {
   return {static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded), at::BFloat16::from_bits()};
 }
 
-/// store() for results of arithmetic, in half the instructions: a NaN of arithmetic has no bits set below
-/// those that a bfloat16 keeps, so it stays one.
+/// Converts the result of an arithmetic operation as store() does, in half the instructions: the NaN of an
+/// arithmetic operation has no bits below those that a bfloat16 keeps, so it stays NaN.
 template <class T>
 T store_result(float value);
 template <>
@@ -63,14 +64,14 @@ SLUICE_ELEMENT at::BFloat16 store_result<at::BFloat16>(float value) {
           at::BFloat16::from_bits()};
 }
 
-/// A result of arithmetic as T can hold it.
+/// Rounds the result of an arithmetic operation to what T can hold.
 template <class T>
 SLUICE_ELEMENT float rounded(float value) {
   return load(store_result<T>(value));
 }
 
-/// Elements as float32, and what came of arithmetic back as T. For loops in between them, which are slow over
-/// two widths of element.
+/// Convert elements to float32, and results back to T. For loops between the two conversions: a loop over two
+/// element widths is slower.
 template <class T>
 SLUICE_ELEMENT void load_row(const T* from, std::int64_t count, float* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = load(from[i]);
@@ -80,8 +81,8 @@ SLUICE_ELEMENT void store_row(const float* from, std::int64_t count, T* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = store_result<T>(from[i]);
 }
 
-/// Elements first 0, second 0, first 1, second 1 and so on, apart and together again: of two bytes by words
-/// of two elements, which take half the instructions.
+/// Interleave two rows of elements (first 0, second 0, first 1, second 1, ...) and separate them again;
+/// elements of two bytes are moved in words of two, which halves the instructions.
 template <class T>
 SLUICE_VECTOR_CLONES void split_pairs(const T* pairs, std::int64_t count, T* first, T* second) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -115,7 +116,7 @@ SLUICE_VECTOR_CLONES inline void join_pairs(const at::BFloat16* first, const at:
   }
 }
 
-/// e^r for |r| <= log(2) / 2 (Cephes polynomial).
+/// Computes e^r for |r| <= log(2) / 2 (Cephes polynomial).
 SLUICE_ELEMENT float exponential_of_remainder(float r) {
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
@@ -126,16 +127,16 @@ SLUICE_ELEMENT float exponential_of_remainder(float r) {
   return p * r * r + r + 1.0F;
 }
 
-/// e^x to about 1 ulp, as straight-line code that vectorises (Cody-Waite reduction).
-/// Overflows to infinity above 88.72, flushes to 0 below -87.33; NaN stays NaN.
+/// Computes e^x to about 1 ulp in straight-line code that vectorises (Cody-Waite reduction). Overflows to
+/// infinity above 88.72, flushes to 0 below -87.33; NaN stays NaN.
 SLUICE_ELEMENT float exponential(float x) {
   const float clamped = x < -87.33F ? -87.33F : (x > 88.72F ? 88.72F : x);
   const float shifted =
-      clamped * 1.44269504F + 12582912.0F;  // 1.5 * 2^23: the integer part lands in the low bits
+      clamped * 1.44269504F + 12582912.0F;  // Adding 1.5 * 2^23 puts the integer part into the low bits.
   const float n = shifted - 12582912.0F;
   const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
   const float p = exponential_of_remainder(r);
-  // 2^n in two halves, because n = 128 has no float of its own.
+  // 2^n is computed as two factors, because 2^128 is no float.
   const std::int32_t exponent =
       std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(12582912.0F);
   const std::int32_t half = exponent / 2;
@@ -145,8 +146,8 @@ SLUICE_ELEMENT float exponential(float x) {
   return x < -87.33F ? 0.0F : (x > 88.72F ? HUGE_VALF : (x != x ? x : value));
 }
 
-/// exponential() for x that is positive only by rounding, in fewer instructions; 0 below -87.68, where the
-/// exponent is that of 0.
+/// Computes exponential() in fewer instructions for x that is positive by rounding only; returns 0 below
+/// -87.68, where the exponent field is 0.
 SLUICE_ELEMENT float exponential_below(float x) {
   const float clamped = x < -88.0F ? -88.0F : x;
   const float shifted = clamped * 1.44269504F + 12582912.0F;
@@ -157,20 +158,20 @@ SLUICE_ELEMENT float exponential_below(float x) {
   return exponential_of_remainder(r) * std::bit_cast<float>((exponent + 127) << 23);
 }
 
-/// 1 / (1 + e^-x); 0 below -87.68. Of e^-|x|, which needs no second bound: with one, compilers make a
-/// branch of it, and no vector code.
+/// Computes 1 / (1 + e^-x); 0 below -87.68. The loop uses e^-|x|, which needs no second bound: compilers turn
+/// a second bound into a branch, and then do not vectorise.
 SLUICE_ELEMENT float sigmoid(float x) {
   const float e = exponential_below(-std::abs(x));
   return (x < 0 ? e : 1.0F) / (1.0F + e);
 }
 
-/// sum += weight * row.
+/// Adds weight * row to sum.
 template <class T>
 SLUICE_VECTOR_CLONES void add_row(const T* row, float weight, std::int64_t width, float* sum) {
   for (std::int64_t i = 0; i < width; ++i) sum[i] += weight * load(row[i]);
 }
 
-/// The rows of a matrix, which may lie apart.
+/// The rows of a matrix, which may be strided.
 template <class T>
 struct Rows {
   explicit Rows(const at::Tensor& matrix) : data(matrix.data_ptr<T>()), stride(matrix.stride(0)) {}
@@ -179,7 +180,7 @@ struct Rows {
   std::int64_t stride;
 };
 
-/// The elements of a bfloat16 tensor, as their bits.
+/// Returns the elements of a bfloat16 tensor as their bit patterns.
 inline std::uint16_t* bits(const at::Tensor& tensor) {
   return static_cast<std::uint16_t*>(tensor.data_ptr());
 }
@@ -192,12 +193,12 @@ void dispatch(const at::Tensor& tensor, F&& f) {
   f(at::BFloat16{});
 }
 
-/// Rows given to a thread at least, so that a thread has some 32 thousand elements.
+/// Returns the least number of rows for a thread, so that each thread has about 32 thousand elements.
 inline std::int64_t grain(std::int64_t row_elements) {
   return std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, row_elements));
 }
 
-/// Calls visit(first element, count) for each block, threads sharing the blocks.
+/// Calls visit(first element, count) for each block; threads share the blocks.
 template <class Visit>
 void for_each_block(std::int64_t n, std::int64_t block, Visit&& visit) {
   at::parallel_for(0, divide_up(n, block), kernel::grain(block), [&](std::int64_t begin, std::int64_t end) {

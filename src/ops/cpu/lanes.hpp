@@ -12,9 +12,10 @@ inline constexpr std::int64_t kLanes = 16;
 using Lanes __attribute__((vector_size(64))) = float;
 using LaneWords __attribute__((vector_size(64))) = std::uint32_t;
 
-// Vectors go by reference: how they are passed by value depends on the instructions that a function may use.
+// Vectors are passed by reference: the calling convention of a vector by value depends on the enabled
+// instruction sets.
 
-/// kLanes numbers from here on.
+/// Reads kLanes numbers, from `from` on.
 SLUICE_ELEMENT void read_lanes(const float* from, Lanes& lanes) { std::memcpy(&lanes, from, sizeof lanes); }
 SLUICE_ELEMENT void read_lanes(const at::BFloat16* from, Lanes& lanes) {
   using Halves __attribute__((vector_size(32))) = std::uint16_t;

@@ -8,14 +8,14 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// LogitSums of one token.
+/// The LogitSums of one token.
 struct TokenSum {
   float largest;
   double exponentials;
   float target;
 };
 
-/// Joins a row of logits into the sum.
+/// Adds a row of logits to the sums of one token.
 template <class T>
 SLUICE_VECTOR_CLONES void join_logit_row(const T* row, std::int64_t width, TokenSum& sum) {
   float largest = sum.largest;
@@ -30,8 +30,8 @@ SLUICE_VECTOR_CLONES void join_logit_row(const T* row, std::int64_t width, Token
   sum.largest = largest;
 }
 
-/// Logits to scale * softmax, in place. Conversions in loops of their own: a loop over two widths of element
-/// is slower.
+/// Turns logits into scale * softmax, in place. Conversions have loops of their own: a loop over two element
+/// widths is slower.
 template <class T>
 SLUICE_VECTOR_CLONES void scaled_softmax_row(T* row, std::int64_t width, float largest, float factor) {
   constexpr std::int64_t kChunk = 1024;
@@ -46,7 +46,7 @@ SLUICE_VECTOR_CLONES void scaled_softmax_row(T* row, std::int64_t width, float l
   }
 }
 
-/// Elements of LogitSums.
+/// Pointers to the elements of LogitSums.
 struct SumArrays {
   explicit SumArrays(const LogitSums& sums)
       : largest(sums.largest.data_ptr<float>()),
@@ -67,7 +67,8 @@ struct SumArrays {
   float* target;
 };
 
-/// Column of a target in a row of `width` logits from `first` on, or -1.
+/// Returns the column of a target in a row of `width` logits whose first token id is `first`, or -1 if the
+/// row does not hold it.
 std::int64_t column_of(std::int64_t target, std::int64_t first, std::int64_t width) {
   return target >= first && target < first + width ? target - first : -1;
 }

@@ -1,6 +1,6 @@
-// The loops of the cross-entropy over tiles of logits: T tokens by some consecutive entries of the
-// vocabulary, the first of them `first`; float32 or bfloat16, dense. Targets [T] are int64, kNoTarget for
-// none. Internal to src/ops.
+// The loops of the cross-entropy over tiles of logits: T tokens by consecutive entries of the vocabulary,
+// from entry `first` on; float32 or bfloat16, dense. Targets [T] are int64, kNoTarget for none. Internal to
+// src/ops.
 #pragma once
 
 #include "ops/runtime/processor_types.hpp"
@@ -9,15 +9,15 @@
 
 namespace sluice::ops::cpu {
 
-/// Joins a tile of logits into the sums.
+/// Adds a tile of logits to the sums.
 void join_logits(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
                  const LogitSums& sums);
 
-/// losses [T] float64 = each token's cross-entropy, from the sums over the whole vocabulary; 0 without a
-/// target.
+/// Computes losses [T] (float64) = the cross-entropy of each token, from the sums over the whole vocabulary;
+/// 0 for a token without a target.
 void cross_entropies(const LogitSums& sums, const at::Tensor& targets, const at::Tensor& losses);
 
-/// A tile of logits to the gradient of scale * cross-entropy, in place.
+/// Turns a tile of logits into the gradient of scale * cross-entropy, in place.
 void logits_to_gradient(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
                         const LogitSums& sums, double scale);
 

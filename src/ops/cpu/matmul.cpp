@@ -22,10 +22,11 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// Number of parts along the larger side of `out` that a product is cut into, each for a thread of its own.
+/// Returns the number of parts along the larger side of `out` that a product is cut into, one for each
+/// thread.
 std::int64_t parts_of(const at::Tensor& out, std::int64_t depth) {
-  constexpr std::int64_t kMinWork = 1 << 18;  // multiplications
-  constexpr std::int64_t kMinPart = 32;       // rows or columns
+  constexpr std::int64_t kMinWork = 1 << 18;  // Least number of multiplications of a part.
+  constexpr std::int64_t kMinPart = 32;       // Least number of rows or columns of a part.
   if (at::in_parallel_region() || out.numel() * depth < kMinWork) return 1;
   return std::clamp<std::int64_t>(std::max(out.size(0), out.size(1)) / kMinPart, 1, at::get_num_threads());
 }
@@ -37,17 +38,17 @@ void multiply_on_one_thread(at::Tensor out, const at::Tensor& a, const at::Tenso
     at::mm_out(out, a, b);
 }
 
-/// Multiplies by LibTorch's BLAS. OpenBLAS cuts small products badly: each thread packs the same operand, and
-/// they wait for one another in between. So each thread is given a product of its own here.
+/// Multiplies by LibTorch's BLAS. OpenBLAS splits small products badly (each thread packs the same operand,
+/// and threads wait for one another in between), so each thread gets a product of its own here.
 void multiply_by_blas(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
-  constexpr std::int64_t kQuantum = 16;  // what microkernels compute at a time
+  constexpr std::int64_t kQuantum = 16;  // Number of rows or columns that a microkernel computes at a time.
   const std::int64_t parts = parts_of(out, a.size(1));
   if (parts == 1) return multiply_on_one_thread(out, a, b, into);
   const bool cuts_rows = out.size(0) >= out.size(1);
   const std::int64_t size = out.size(cuts_rows ? 0 : 1);
   const std::int64_t part = round_up(divide_up(size, parts), kQuantum);
   at::parallel_for(0, divide_up(size, part), /*grain_size=*/1, [&](std::int64_t first, std::int64_t last) {
-    const c10::AutoGradMode no_grad(false);  // both are this thread's own
+    const c10::AutoGradMode no_grad(false);  // The thread's own modes.
     const NoViewTracking guard;
     const std::int64_t begin = first * part, count = std::min(last * part, size) - begin;
     if (cuts_rows)
@@ -57,8 +58,8 @@ void multiply_by_blas(const at::Tensor& out, const at::Tensor& a, const at::Tens
   });
 }
 
-/// LibTorch's product of bfloat16 is bfloat16 too, and a slow one where the processor has no instructions for
-/// it. So products are those of float32 copies, some depth at a time, so that these stay small.
+/// Multiplies float32 copies of the factors, some depth at a time so that the copies stay small. LibTorch's
+/// own product of bfloat16 is rounded to bfloat16, and slow on processors without instructions for it.
 void multiply_copies(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   constexpr std::int64_t kElements = 4 << 20;
   const bool replaces = into == Into::kReplace;
@@ -73,9 +74,10 @@ void multiply_copies(const at::Tensor& out, const at::Tensor& a, const at::Tenso
   if (copies) out.copy_(sums);
 }
 
-/// Whether our own product on matrix tiles takes this one, and is the faster one: laying out a side must pay.
+/// Whether the product on matrix tiles can compute this product and is faster: the time to pack a side must
+/// pay off.
 bool suits_tiles(const at::Tensor& out, const at::Tensor& a, Into into) {
-  constexpr std::int64_t kMinWork = 1 << 23;  // multiplications
+  constexpr std::int64_t kMinWork = 1 << 23;  // Least number of multiplications.
   constexpr std::int64_t kMinRows = 32, kMinColumns = 256;
   const bool rounds = out.scalar_type() != at::kFloat;
   if (rounds && (into == Into::kAdd || a.size(1) > kMaxRoundedDepth || out.size(0) < kMinRows ||
@@ -85,7 +87,7 @@ bool suits_tiles(const at::Tensor& out, const at::Tensor& a, Into into) {
 }
 
 void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
-  // The stride of a dimension of one means nothing.
+  // The stride of a dimension of size one has no meaning.
   const std::int64_t depth = a.size(1);
   const tiles::Operand left{kernel::bits(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
   const tiles::Operand right{kernel::bits(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
@@ -95,7 +97,7 @@ void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Ten
   tile_matmul({out.data_ptr(), out.stride(0), result}, left, right);
 }
 
-/// Multiplies bfloat16 matrices.
+/// Multiplies bfloat16 matrices by the fastest way of this processor.
 void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   if (suits_tiles(out, a, into))
     multiply_on_tiles(out, a, b, into);

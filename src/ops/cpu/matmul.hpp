@@ -1,5 +1,5 @@
-// Matmuls, by whatever is the fastest on this processor: its matrix tiles, oneDNN, or LibTorch. Internal to
-// src/ops.
+// Matrix products, computed by what is fastest on this processor: its matrix tiles, oneDNN, or LibTorch.
+// Internal to src/ops.
 #pragma once
 
 #include "ops/matmul.hpp"
@@ -8,11 +8,11 @@
 
 namespace sluice::ops::cpu {
 
-/// ops::matmul() on this processor.
+/// Computes ops::matmul() on this processor.
 void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);
 [[nodiscard]] at::Tensor matmul(const at::Tensor& a, const at::Tensor& b);
 
-/// How large ones of bfloat16 are computed: "on tile registers (AMX)".
+/// Names how large products of bfloat16 are computed, for messages: "on tile registers (AMX)".
 [[nodiscard]] std::string_view matmul_means();
 
 }  // namespace sluice::ops::cpu

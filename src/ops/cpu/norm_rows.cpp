@@ -17,7 +17,8 @@ float before_factor(float normalised) {
   return kKind == NormWeight::kFactor ? kernel::rounded<T>(normalised) : normalised;
 }
 
-/// y = factor * (x * scale) for rows [begin, end); scale = 1 / sqrt(mean(x^2) + eps), kept per row.
+/// Computes y = factor * (x * scale) for rows [begin, end), where scale = 1 / sqrt(mean(x^2) + eps), and
+/// stores the scale of each row.
 template <NormWeight kKind, class T>
 SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weight, T* y, float* scales, std::int64_t begin,
                                          std::int64_t end, std::int64_t width, float eps) {
@@ -35,8 +36,8 @@ SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weight, T* y, floa
   }
 }
 
-/// d_x of rows [begin, end); adds their part of the weight's gradient to d_weight (a row of its own per
-/// block).
+/// Computes d_x of rows [begin, end) and adds their part of the weight's gradient to d_weight (one row for
+/// each block).
 template <NormWeight kKind, class T>
 SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_y, const float* scales,
                                         T* d_x, float* d_weight, std::int64_t begin, std::int64_t end,
@@ -60,11 +61,11 @@ SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_
   }
 }
 
-/// Rows whose weight gradients are summed one after the other; the blocks' sums are added in order
-/// afterwards.
+/// Number of rows in a block, whose weight gradients are summed one row after the other; the sums of the
+/// blocks are added in order afterwards.
 constexpr std::int64_t kBlockRows = 64;
 
-/// sum += the blocks [blocks, width], one after the other.
+/// Adds the blocks [blocks, width] to sum, one after the other.
 SLUICE_VECTOR_CLONES void add_blocks(const float* partial, std::int64_t blocks, std::int64_t width,
                                      float* sum) {
   for (std::int64_t block = 0; block < blocks; ++block)

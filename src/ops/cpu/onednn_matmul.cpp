@@ -15,8 +15,8 @@
 namespace sluice::ops::cpu {
 namespace {
 
-// LibTorch's own way to oneDNN writes bfloat16 alone, so that a gradient costs a rounded product and a pass
-// that adds it; and it looks for its kernel anew each time.
+// LibTorch's own calls of oneDNN write bfloat16 only, so that a gradient needs a rounded product and a second
+// pass that adds it; they also look their kernel up anew each time.
 
 /// A matrix as oneDNN sees it: row r, column c lies at r * row_stride + c * column_stride.
 struct Matrix {
@@ -25,7 +25,7 @@ struct Matrix {
 };
 
 Matrix matrix_of(const at::Tensor& x) {
-  // The stride of a dimension of one means nothing, and takes any value.
+  // The stride of a dimension of size one has no meaning, and can have any value.
   const bool is_row_major = x.stride(1) == 1 || x.size(1) == 1;
   const std::int64_t rows = is_row_major ? std::max(x.stride(0), x.size(1)) : 1;
   const std::int64_t columns = is_row_major ? 1 : std::max(x.stride(1), x.size(0));
@@ -47,7 +47,7 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-/// A compiled product of one shape.
+/// A oneDNN kernel, compiled for products of one shape.
 class Kernel {
  public:
   explicit Kernel(const Key& key)
@@ -69,7 +69,7 @@ class Kernel {
     primitive_ = dnnl::matmul(description);
   }
 
-  /// Whether it is the library's plain loop, which products of float32 copies outdo by far.
+  /// Whether the kernel is oneDNN's plain loop, which is far slower than products of float32 copies.
   [[nodiscard]] bool is_reference() const { return is_reference_; }
 
   void run(void* a, void* b, void* out) const {
@@ -86,7 +86,7 @@ class Kernel {
   bool is_reference_ = false;
 };
 
-/// Empty where the library has none for this processor.
+/// Compiles a kernel; empty if oneDNN has none for this processor.
 std::optional<Kernel> compiled(const Key& key) try {
   Kernel kernel(key);
   return kernel.is_reference() ? std::nullopt : std::optional(std::move(kernel));
@@ -95,8 +95,8 @@ std::optional<Kernel> compiled(const Key& key) try {
   throw;
 }
 
-/// Kernels are compiled once. A model has few shapes; one whose shapes never repeat must not grow without
-/// end.
+/// Compiles each kernel once. A model has few shapes; the cache is bounded for models whose shapes never
+/// repeat.
 const std::optional<Kernel>& kernel_for(const Key& key) {
   constexpr std::size_t kMax = 1024;
   static thread_local std::map<Key, std::optional<Kernel>> kernels;
@@ -108,12 +108,12 @@ const std::optional<Kernel>& kernel_for(const Key& key) {
 }  // namespace
 
 bool onednn_has_products() {
-  // Where oneDNN emulates the instructions, products of float32 copies take less than half of its time.
+  // Where oneDNN emulates the instructions, products of float32 copies take less than half the time.
   using enum dnnl::cpu_isa;
   static const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   static const bool imitates = isa == sse41 || isa == avx || isa == avx2 || isa == avx2_vnni ||
                                isa == avx512_core || isa == avx512_core_vnni;
-  // These names say nothing about processors other than x86: there oneDNN has kernels, or has none.
+  // These names cover x86 processors only: on others, oneDNN either has kernels or has none.
   constexpr Matrix kSquare{64, 64, 64, 1};
   static const bool has = !imitates && compiled({kSquare, kSquare, kSquare, false, false}).has_value();
   return has;

@@ -5,7 +5,7 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// Rotates the heads of one position; `direction` is 1, or -1 for the way back.
+/// Rotates the heads of one position; `direction` is 1 forward, -1 in the backward pass.
 template <class T, RotaryLayout layout>
 SLUICE_VECTOR_CLONES void rotate_position(const T* x, const float* cos, const float* sin, float direction,
                                           T* y, std::int64_t heads, std::int64_t width, std::int64_t half) {

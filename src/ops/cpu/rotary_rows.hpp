@@ -6,7 +6,8 @@
 
 namespace sluice::ops::cpu {
 
-/// y = x [b, L, heads, d] with its heads turned as apply_rotary() says; both dense, of one dtype.
+/// Computes y = x [b, L, heads, d] with its heads rotated as apply_rotary() says; both are dense, of one
+/// dtype.
 void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, const at::Tensor& y);
 
 }  // namespace sluice::ops::cpu

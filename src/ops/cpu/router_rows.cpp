@@ -19,7 +19,7 @@ SLUICE_VECTOR_CLONES float largest_of(const float* row, std::int64_t width) {
   return largest;
 }
 
-/// out [E] = e to the power of what each number of the row is above `largest`; returns their sum.
+/// Computes out [E] = e^(number - largest) for each number of the row; returns the sum of `out`.
 SLUICE_VECTOR_CLONES float exponentials_of(const float* row, std::int64_t width, float largest, float* out) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -39,14 +39,14 @@ SLUICE_VECTOR_CLONES void sigmoid_row(float* row, std::int64_t width) {
   for (std::int64_t i = 0; i < width; ++i) row[i] = kernel::sigmoid(row[i]);
 }
 
-/// Score of an expert that was chosen already, or must not be chosen.
+/// Score of an expert that is already chosen, or must not be chosen.
 constexpr float kOut = -HUGE_VALF;
 
-/// Destroys the row, of which at least k are not kOut.
+/// Chooses the k largest scores of a row, of which at least k are not kOut; the row is overwritten.
 void choose_row(std::span<float> row, std::span<std::int64_t> chosen) {
   for (std::int64_t& choice : chosen) {
     const float largest = largest_of(row.data(), std::ssize(row));
-    // Not a number is equal to nothing: then the first that is left.
+    // NaN equals nothing: if the largest score is NaN, the first remaining expert is chosen.
     const auto best = largest > kOut ? std::ranges::find(row, largest)
                                      : std::ranges::find_if(row, [](float score) { return score != kOut; });
     choice = best - row.begin();
@@ -54,7 +54,8 @@ void choose_row(std::span<float> row, std::span<std::int64_t> chosen) {
   }
 }
 
-/// The sum of the two largest numbers, or the largest one; where there are none it is not a number either.
+/// Returns the sum of the two largest scores, or the largest one if there is only one; NaN if there is no
+/// number.
 float sum_of_largest(std::span<const float> scores, std::int64_t count) {
   float first = kOut, second = kOut;
   for (const float score : scores) {
@@ -67,7 +68,7 @@ float sum_of_largest(std::span<const float> scores, std::int64_t count) {
   return count == 1 || second == kOut ? first : first + second;
 }
 
-/// Chooses the experts of one token after the other.
+/// Chooses the experts of one token after another.
 class Chooser {
  public:
   Chooser(const RouterOptions& options, std::int64_t experts)
@@ -101,14 +102,14 @@ class Chooser {
   std::vector<std::int64_t> chosen_;
 };
 
-/// Sum of the probabilities of one token's choices.
+/// Returns the sum of the probabilities of one token's chosen experts.
 float sum_of_chosen(const float* probabilities, const std::int64_t* chosen, std::int64_t k) {
   float sum = 0;
   for (std::int64_t slot = 0; slot < k; ++slot) sum += probabilities[chosen[slot]];
   return sum;
 }
 
-/// Factor of the scores of a token's experts, and whether it depends on them.
+/// Factor of the weights of a token's experts, and whether the factor depends on their scores.
 struct WeightScale {
   float factor;
   bool is_of_sum;
@@ -128,7 +129,7 @@ void weigh_row(const float* probabilities, const std::int64_t* chosen, std::int6
   for (std::int64_t slot = 0; slot < k; ++slot) weights[slot] = probabilities[chosen[slot]] * scale;
 }
 
-/// grad [E] += the part of the gradient of the probabilities that comes through the weights.
+/// Adds to grad [E] the part of the probabilities' gradient that comes through the weights.
 void add_picked(const float* probabilities, const std::int64_t* chosen, const float* weights,
                 const RouterOptions& options, const float* d_weights, std::int64_t k, float* grad) {
   const WeightScale scale = scale_of(probabilities, chosen, k, options);
@@ -141,7 +142,7 @@ void add_picked(const float* probabilities, const std::int64_t* chosen, const fl
     grad[chosen[slot]] += (d_weights[slot] - shift) * scale.factor;
 }
 
-/// Gradient of a softmax's inputs from that of its outputs, in place.
+/// Turns the gradient of a softmax's outputs into the gradient of its inputs, in place.
 SLUICE_VECTOR_CLONES void softmax_row_backward(const float* probabilities, std::int64_t width, float* grad) {
   float dot = 0;
 #pragma omp simd reduction(+ : dot)
@@ -153,7 +154,7 @@ SLUICE_VECTOR_CLONES void sigmoid_row_backward(const float* scores, std::int64_t
   for (std::int64_t i = 0; i < width; ++i) grad[i] *= scores[i] * (1.0F - scores[i]);
 }
 
-/// The z-loss's part of the gradient of one token's logits, through a buffer of as many numbers.
+/// Adds the z-loss to the gradient of one token's logits, through a buffer of the same length.
 SLUICE_VECTOR_CLONES void add_z_row(const float* logits, std::int64_t width, float z_scale,
                                     float* exponentials, float* grad) {
   const float largest = largest_of(logits, width);

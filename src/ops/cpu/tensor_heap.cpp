@@ -20,25 +20,25 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// Alignment in bytes: a cache line, as in LibTorch's own allocator.
+/// Alignment of tensors in bytes: a cache line, as in LibTorch's own allocator.
 constexpr std::int64_t kAlignment = 64;
-/// Smaller tensors are the C library's.
+/// Least size in bytes of a tensor on this heap; the C library allocates smaller ones.
 constexpr std::size_t kMin = 16 * kKiB;
 /// Bytes by which the writable part grows.
 constexpr std::int64_t kHugePage = 2 * kMiB;
 
-/// More than tensors can ever take; nothing of it is memory yet.
+/// Bytes of the address range to reserve: more than tensors can ever take. Reserved addresses use no memory.
 std::int64_t addresses_to_reserve() {
   rlimit limit{};
-  // Limited addresses are left to others.
+  // A process with limited addresses (ulimit -v) reserves none.
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return 0;
   return 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
 }
 
-/// A range of addresses, of which the lower part is writable.
+/// A range of addresses, whose lower part is writable.
 class AddressRange {
  public:
-  /// An empty range if the system has no room for one.
+  /// Reserves an address range; the range is empty if the system has no room for it.
   AddressRange() {
     const std::int64_t bytes = addresses_to_reserve();
     if (bytes <= kHugePage) return;
@@ -55,14 +55,14 @@ class AddressRange {
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::byte* at(std::int64_t place) const { return data_ + place; }
   [[nodiscard]] bool holds(const void* data) const {
-    const std::less<> before;  // a total order of addresses
+    const std::less<> before;  // Gives a total order of addresses.
     return !before(data, data_) && before(data, data_ + bytes_);
   }
   [[nodiscard]] std::int64_t place_of(const void* data) const {
     return static_cast<const std::byte*>(data) - data_;
   }
 
-  /// Makes [0, end) writable; false if the system has no more memory.
+  /// Makes addresses [0, end) writable; returns false if the system has no more memory.
   [[nodiscard]] bool make_writable(std::int64_t end) {
     if (end <= writable_) return true;
     const std::int64_t grown = round_up(end, kHugePage);
@@ -88,16 +88,17 @@ class TensorHeap final : public c10::Allocator {
   }
 #else
   c10::DataPtr allocate(std::size_t bytes) const override {
-    return const_cast<TensorHeap*>(this)->memory(bytes);  // what the interface forbids in this version alone
+    // The interface is const in this version of LibTorch only.
+    return const_cast<TensorHeap*>(this)->memory(bytes);
   }
 #endif
-  /// Deleter for the operations of LibTorch that ask for memory without a tensor.
+  /// Deleter of memory that LibTorch's operations ask for without a tensor.
   [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &release; }
 
  private:
   c10::DataPtr memory(std::size_t bytes) {
     void* data = bytes < kMin ? nullptr : place(round_up(static_cast<std::int64_t>(bytes), kAlignment));
-    // Who has no more memory says so there.
+    // LibTorch's own allocator reports the failure when memory runs out.
     if (data == nullptr) data = c10::GetDefaultCPUAllocator()->raw_allocate(bytes);
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
@@ -118,7 +119,8 @@ class TensorHeap final : public c10::Allocator {
   BestFit blocks_;
 };
 
-/// Never destroyed: tensors may be, later. Null if there is no range for it.
+/// The process's heap of tensors, never destroyed, because tensors may outlive it; null if there is no
+/// address range for it.
 TensorHeap* heap() {
   static TensorHeap* const only = [] {
     const AddressRange range;

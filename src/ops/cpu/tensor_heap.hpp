@@ -1,14 +1,14 @@
-// Memory of LibTorch's tensors in main memory. Internal to src/ops.
+// The allocator of LibTorch's tensors in main memory. Internal to src/ops.
 #pragma once
 
 namespace sluice::ops::cpu {
 
-/// Places large tensors in main memory in one range of addresses, on huge pages where the kernel has them,
-/// and keeps freed blocks for the next step, which asks for the same sizes. (The C library asks for a little
-/// more than it returns where memory is to be aligned, so that a gap does not hold what has left it, and
-/// small blocks settle in between: half as much again as is in use.) Tensors that exist already stay where
-/// they are. Does nothing if it was called before, under an address sanitizer, which would see nothing of
-/// what happens there, or where the process's addresses are limited (ulimit -v).
+/// Places large tensors in main memory in one address range, on huge pages if the kernel has them, and keeps
+/// freed blocks for the next step, which asks for the same sizes. (The C library over-allocates aligned
+/// memory, so that a freed block does not fit its next tensor, and small blocks settle in the gaps: this
+/// costs half as much again as is in use.) Existing tensors stay where they are. Does nothing if it was
+/// called before, under an address sanitizer, which could not check such memory, or if the process's
+/// addresses are limited (ulimit -v).
 void use_tensor_heap();
 
 }  // namespace sluice::ops::cpu

@@ -18,7 +18,7 @@ SLUICE_VECTOR_CLONES void round_run(const float* from, std::int64_t count, T* to
   for (std::int64_t i = 0; i < count; ++i) to[i] = kernel::store<T>(from[i]);
 }
 
-/// out [T, width] = the sum of the layers of rows [layers x T, width].
+/// Computes out [T, width] = the sum of the layers of rows [layers x T, width].
 void sum_layers(const at::Tensor& rows, const at::Tensor& out) {
   const std::int64_t width = rows.size(1);
   kernel::dispatch(rows, [&]<class T>(T) {
@@ -35,14 +35,14 @@ void sum_layers(const at::Tensor& rows, const at::Tensor& out) {
   });
 }
 
-/// out [T, width] = for each token the sum of the rows that belong to it.
+/// Computes out [T, width] = for each token the sum of the rows that belong to it.
 void sum_listed(const at::Tensor& rows, const std::vector<std::int32_t>& tokens, const at::Tensor& out) {
   const std::int64_t width = rows.size(1);
   const at::Tensor sums = at::zeros(out.sizes(), rows.options().dtype(at::kFloat));
   float* const sum = sums.data_ptr<float>();
   kernel::dispatch(rows, [&]<class T>(T) {
     const T* const row = rows.data_ptr<T>();
-    // Threads share the columns: any row may be of any token.
+    // Threads share the columns, because any row may belong to any token.
     at::parallel_for(0, width, kernel::grain(rows.size(0)), [&](std::int64_t begin, std::int64_t end) {
       for (std::size_t i = 0; i < tokens.size(); ++i)
         kernel::add_row(row + static_cast<std::int64_t>(i) * width + begin, 1.0F, end - begin,
@@ -52,7 +52,7 @@ void sum_listed(const at::Tensor& rows, const std::vector<std::int32_t>& tokens,
   round_rows(sums, out);
 }
 
-/// Adds columns [begin, end) of every row but those of `padding`, in the order of the rows.
+/// Adds columns [begin, end) of every row, except rows of `padding`, in the order of the rows.
 template <class T>
 SLUICE_VECTOR_CLONES void add_columns(const std::int64_t* ids, std::int64_t padding, const T* rows,
                                       std::int64_t count, std::int64_t width, std::int64_t begin,
@@ -104,7 +104,7 @@ at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>&
 void add_token_rows(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,
                     const at::Tensor& table) {
   const std::int64_t width = rows.size(1);
-  // Threads share the columns, so that each gradient row is summed in token order whatever their number.
+  // Threads share the columns, so that each gradient row is summed in token order for any number of threads.
   kernel::dispatch(rows, [&]<class T>(T) {
     at::parallel_for(0, width, kernel::grain(rows.size(0)), [&](std::int64_t begin, std::int64_t end) {
       add_columns(ids.data_ptr<std::int64_t>(), padding, rows.data_ptr<T>(), rows.size(0), width, begin, end,
@@ -121,7 +121,7 @@ TokenLists list_tokens(const at::Tensor& chosen, std::span<const std::uint32_t> 
   for (std::int64_t token = 0; token < chosen.size(0); ++token)
     for (std::int64_t slot = token * k; slot < (token + 1) * k; ++slot) {
       auto& tokens = tokens_of[list_of_expert[static_cast<std::size_t>(choice[slot])]];
-      // The last one in a list is the mark that it has this token already.
+      // A token that is last in a list is in the list already.
       if (tokens.empty() || tokens.back() != token) tokens.push_back(static_cast<std::int32_t>(token));
     }
   TokenLists all;

@@ -1,5 +1,5 @@
-// Attention by LibTorch's kernels, or by its formula, some queries at a time: the scores of all would not
-// fit.
+// Attention by LibTorch's kernels, or by its formula for some queries at a time, because the scores of all
+// queries would not fit.
 #include "ops/device/cuda_library.hpp"
 #include "ops/device/formulas.hpp"
 #include "ops/device/processor.hpp"
@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kQueries = 512;
 constexpr double kUnseen = -std::numeric_limits<double>::infinity();
 
-/// Some sequences by head of keys.
+/// Some sequences, with their heads grouped by the key head that they share.
 class Heads {
  public:
   explicit Heads(const AttentionInputs& inputs)
@@ -32,38 +32,38 @@ class Heads {
         group_(inputs.q.size(2) / heads_),
         width_(inputs.q.size(3)) {}
 
-  /// Calls f(first query, queries) for all of them.
+  /// Calls f(first query, queries) for all groups of queries.
   template <class F>
   void for_each_block(F f) const {
     for (std::int64_t begin = 0; begin < length_; begin += kQueries)
       f(begin, std::min(kQueries, length_ - begin));
   }
-  /// Rows of some queries, or of anything as they are: [b, nkv, group * n, d].
+  /// Returns rows of some queries, or of any tensor shaped as them: [b, nkv, group * n, d].
   [[nodiscard]] at::Tensor rows(const at::Tensor& x, std::int64_t begin, std::int64_t n) const {
     return x.narrow(1, begin, n)
         .reshape({sequences_, n, heads_, group_, width_})
         .permute({0, 2, 3, 1, 4})
         .reshape({sequences_, heads_, group_ * n, width_});
   }
-  /// The way back, into x.
+  /// Writes rows back into x; the inverse of rows().
   void put_rows(const at::Tensor& rows, std::int64_t begin, std::int64_t n, const at::Tensor& x) const {
     x.narrow(1, begin, n)
         .view({sequences_, n, heads_, group_, width_})
         .copy_(rows.view({sequences_, heads_, group_, n, width_}).permute({0, 3, 1, 2, 4}));
   }
-  /// The first n keys: [b, nkv, n, d].
+  /// Returns the first n keys: [b, nkv, n, d].
   [[nodiscard]] static at::Tensor keys(const at::Tensor& x, std::int64_t n) {
     return x.narrow(1, 0, n).transpose(1, 2);
   }
-  /// A number for each query [b, nq, L], of some of them: [b, nkv, group * n, 1].
+  /// Returns one number for each query, from x [b, nq, L], for some queries: [b, nkv, group * n, 1].
   [[nodiscard]] at::Tensor numbers(const at::Tensor& x, std::int64_t begin, std::int64_t n) const {
     return x.narrow(2, begin, n).reshape({sequences_, heads_, group_ * n, 1});
   }
   void put_numbers(const at::Tensor& numbers, std::int64_t begin, std::int64_t n, const at::Tensor& x) const {
     x.narrow(2, begin, n).copy_(numbers.view({sequences_, heads_ * group_, n}));
   }
-  /// Scaled scores of some queries against all keys up to theirs, float32 [b, nkv, group * n, keys];
-  /// -infinity where a query does not see a key.
+  /// Returns scaled scores of some queries against all keys up to the last of these queries, float32 [b, nkv,
+  /// group * n, keys]; -infinity where a query does not attend to a key.
   [[nodiscard]] at::Tensor scores(const at::Tensor& queries, std::int64_t begin, std::int64_t n) const {
     const Documents& documents = inputs_.documents;
     const at::Tensor all =
@@ -83,7 +83,7 @@ class Heads {
   std::int64_t sequences_, length_, heads_, group_, width_;
 };
 
-/// Turns the results without sinks into those with sinks, which is all that backward needs.
+/// Turns results without sinks into results with sinks; the backward pass needs no more.
 void join_sinks(const at::Tensor& sinks, const AttentionRecord& made) {
   const at::Tensor joint = at::logaddexp(made.logsumexp, sinks.unsqueeze(1));
   made.out.copy_(single(made.out) * (made.logsumexp - joint).exp_().transpose(1, 2).unsqueeze(-1));
@@ -96,8 +96,8 @@ void add_sink_gradient(const at::Tensor& sinks, const AttentionRecord& made, con
   d_sinks.sub_((sinks.unsqueeze(1) - made.logsumexp).exp_().mul_(delta).sum(at::IntArrayRef{0, 2}));
 }
 
-/// Softmax of scores [heads, group, queries, keys] over the keys, and over the sinks [heads * group] if there
-/// are any.
+/// Returns the softmax of scores [heads, group, queries, keys] over the keys, and over the sinks [heads *
+/// group] if there are any.
 at::Tensor probs_of(const at::Tensor& scores, const at::Tensor& sinks) {
   if (!sinks.defined()) return scores.softmax(-1);
   const at::Tensor joined = at::cat(

@@ -23,7 +23,7 @@ namespace {
 
 bool is_of_bfloat16(const at::Tensor& x) { return x.is_cuda() && x.scalar_type() == at::kBFloat16; }
 
-/// While it lives, LibTorch's kernels sum in an order of their own choice no more.
+/// Makes LibTorch's kernels sum in a fixed order while the object lives.
 class InOrder {
  public:
   InOrder() {
@@ -48,9 +48,9 @@ bool takes(const at::Tensor& q, const Documents& documents) {
          (!documents.packed() || documents.bounds.defined());
 }
 
-/// How the kernels see sequences: as they are, or packed documents in one row [tokens, heads, d].
+/// Form in which the kernels see sequences: unchanged, or packed documents in one row [tokens, heads, d].
 struct Layout {
-  at::Tensor bounds;  ///< undefined: as they are
+  at::Tensor bounds;  ///< Bounds of the packed documents; undefined if sequences are unchanged.
   std::int64_t longest;
 
   Layout(const at::Tensor& q, const Documents& documents)
@@ -61,7 +61,7 @@ struct Layout {
     return bounds.defined() ? std::optional(bounds) : std::nullopt;
   }
   [[nodiscard]] at::Tensor rows(const at::Tensor& x) const { return bounds.defined() ? x.flatten(0, 1) : x; }
-  /// Sums [b, heads, L] of ours as theirs [heads, tokens], or the way back.
+  /// Returns the sums [b, heads, L] in the kernels' layout [heads, tokens], or back.
   [[nodiscard]] at::Tensor theirs(const at::Tensor& sums) const {
     return bounds.defined() ? sums.transpose(0, 1).flatten(1, 2).contiguous() : sums;
   }
@@ -70,7 +70,7 @@ struct Layout {
   }
 };
 
-/// Starts and strides of 16 bytes, which the kernel loads by.
+/// Whether x starts, and has strides, at multiples of the 16 bytes that the kernel loads at a time.
 bool is_aligned(const at::Tensor& x) {
   constexpr std::int64_t kBytes = 16;
   if (reinterpret_cast<std::uintptr_t>(x.data_ptr()) % kBytes != 0) return false;
@@ -114,7 +114,7 @@ bool attention_backward(const AttentionInputs& inputs, const AttentionRecord& ma
 bool matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   if (!is_of_bfloat16(a) || out.scalar_type() != at::kFloat) return false;
   at::Tensor target = out;
-  // addmm_out() of these types wants what it adds to in bfloat16, in some versions.
+  // Some versions of addmm_out() require the addend of these types in bfloat16.
   if (into == Into::kReplace)
     at::mm_out(target, a, b, at::kFloat);
   else

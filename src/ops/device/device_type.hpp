@@ -1,4 +1,4 @@
-// Internal to src/ops.
+// The device type of LibTorch's accelerator. Internal to src/ops.
 #pragma once
 
 #include <c10/core/DeviceType.h>

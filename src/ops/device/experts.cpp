@@ -1,4 +1,4 @@
-// The router, and the rows that go to experts and come back.
+// The router on a device, and the rows that go to experts and come back.
 #include "ops/device/gate.hpp"
 #include "ops/device/own_kernels.hpp"
 #include "ops/device/processor.hpp"
@@ -20,19 +20,19 @@
 namespace sluice::ops::device {
 namespace {
 
-/// Rows of x [padded, …] that are tokens.
+/// Returns the rows of x [padded, …] that are tokens.
 at::Tensor own_rows(const at::Tensor& x, const RowBlock& block) { return x.narrow(0, 0, block.count); }
 
 at::Tensor tokens_of(const RowBlock& block, std::int64_t choices) {
   return block.places.div(choices, "floor");
 }
 
-/// The weight of each row of a block [count, 1], rounded to `dtype`.
+/// Returns the weight of each row of a block [count, 1], rounded to `dtype`.
 at::Tensor weights_of(const at::Tensor& weights, const RowBlock& block, at::ScalarType dtype) {
   return single(weights.view({-1}).index_select(0, block.places).to(dtype)).unsqueeze(1);
 }
 
-/// The expert of each row of a block [count] int64.
+/// Returns the expert of each row of a block [count], int64.
 at::Tensor experts_of(const RowBlock& block) {
   const at::Tensor rows = at::arange(block.count, block.ends.options());
   return at::searchsorted(block.ends, rows, /*out_int32=*/false, /*right=*/true);
@@ -40,7 +40,7 @@ at::Tensor experts_of(const RowBlock& block) {
 
 constexpr double kOut = -std::numeric_limits<double>::infinity();
 
-/// Rank of the groups of scores [T, E]: [T, groups]; NaN comes after all numbers.
+/// Returns the score of each group of experts, [T, groups], from scores [T, E]; NaN ranks after all numbers.
 at::Tensor group_scores(const at::Tensor& scores, const RouterOptions& options) {
   const at::Tensor grouped = scores.view({-1, scores.size(1) / options.groups});
   const at::Tensor best =
@@ -52,8 +52,8 @@ at::Tensor group_scores(const at::Tensor& scores, const RouterOptions& options) 
   return at::where(second.ne(second), first, sums).view({scores.size(0), options.groups});
 }
 
-/// scores [T, E] with -infinity for the experts of groups that are not chosen, as the processor's loop leaves
-/// them out.
+/// Returns scores [T, E] with -infinity for the experts of groups that are not chosen, as the processor's
+/// loop leaves them out.
 at::Tensor scores_in_chosen_groups(const at::Tensor& scores, const RouterOptions& options) {
   const at::Tensor sums = group_scores(scores, options);
   const at::Tensor chosen =
@@ -61,7 +61,7 @@ at::Tensor scores_in_chosen_groups(const at::Tensor& scores, const RouterOptions
   choose_experts(sums, chosen);
   const at::Tensor is_out = at::ones_like(sums, at::kBool).scatter_(1, chosen, false);
   at::Tensor grouped = scores.view({scores.size(0), options.groups, -1});
-  // NaN comes after all numbers, but before what is left out.
+  // NaN ranks after all numbers, but before experts that are left out.
   grouped = grouped.masked_fill(grouped.ne(grouped), std::numeric_limits<float>::lowest());
   return grouped.masked_fill(is_out.unsqueeze(2), kOut).view_as(scores);
 }
@@ -74,7 +74,7 @@ void choose(const at::Tensor& scores, const RouterOptions& options, const at::Te
   choose_experts(corrected, chosen);
 }
 
-/// Factor of the scores of a token's chosen experts that normalises its weights: [T, 1].
+/// Returns the factor that normalises the weights of a token's chosen experts: [T, 1].
 at::Tensor scales_of(const at::Tensor& sums, const RouterOptions& options) {
   return (sums.clamp_min(options.least_sum) + options.epsilon).reciprocal_() * options.scale;
 }

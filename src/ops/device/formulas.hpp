@@ -1,5 +1,5 @@
-// The functions of the same names in operations that every device has: used where LibTorch has no better ones
-// (device/cuda_library.hpp), and as the reference for those. Internal to src/ops/device.
+// The operations as formulas of LibTorch functions that every device has: used if LibTorch has no faster
+// kernel (device/cuda_library.hpp), and as the reference for such kernels. Internal to src/ops/device.
 #pragma once
 
 #include "ops/documents.hpp"
@@ -10,7 +10,7 @@
 
 namespace sluice::ops::device::formulas {
 
-/// Both without sinks.
+/// Attention and its backward pass, both without sinks.
 void attention(const AttentionInputs& inputs, const AttentionRecord& made);
 void attention_backward(const AttentionInputs& inputs, const AttentionRecord& made, const at::Tensor& d_out,
                         const AttentionGradients& gradients);

@@ -1,4 +1,4 @@
-// A SwiGLU of whole tensors, as Gating says. Internal to src/ops/device.
+// SwiGLU of whole tensors, in the variants of Gating. Internal to src/ops/device.
 #pragma once
 
 #include "ops/device/single.hpp"
@@ -8,11 +8,13 @@
 
 namespace sluice::ops::device {
 
-/// SwiGLU of gate and up projections in float32, with what its gradients need.
+/// SwiGLU of gate and up projections in float32, with the values that its gradients need.
 struct OpenGate {
-  at::Tensor gate, factor;       ///< gate and up, clamped at the limit; the output is activation() * factor
-  at::Tensor exponent, sigmoid;  ///< argument and value of the sigmoid in activation()
-  at::Tensor gate_passes, up_passes;  ///< masks of the elements that were not clamped; undefined: all
+  /// Gate and up projections, clamped at the limit; the output is activation() * factor.
+  at::Tensor gate, factor;
+  at::Tensor exponent, sigmoid;  ///< Argument and value of the sigmoid in activation().
+  /// Masks of the elements that were not clamped; undefined: none was clamped.
+  at::Tensor gate_passes, up_passes;
 
   OpenGate(const at::Tensor& gates, const at::Tensor& ups, const Gating& gating)
       : gate(single(gates)), factor(single(ups)) {
@@ -27,7 +29,7 @@ struct OpenGate {
   }
 
   [[nodiscard]] at::Tensor activation() const { return gate * sigmoid; }
-  /// Gradient of the gate, from the gradient of activation() * factor.
+  /// Returns the gradient of the gate, from the gradient of activation() * factor.
   [[nodiscard]] at::Tensor gate_gradient(const at::Tensor& grad) const {
     const at::Tensor out = grad * factor * sigmoid * (exponent * (1 - sigmoid) + 1);
     return gate_passes.defined() ? out * gate_passes : out;

@@ -29,7 +29,8 @@ double sum_of_squares(const float* x, std::int64_t n) {
 }
 
 double sum_of_squares(const std::byte* x, DType dtype, std::int64_t n) {
-  constexpr std::int64_t kPiece = 1 << 24;  // bounds what the squares take
+  // Number of elements that are squared at a time, which bounds the memory of the squares.
+  constexpr std::int64_t kPiece = 1 << 24;
   const at::ScalarType type = dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
   double sum = 0;
   for (std::int64_t first = 0; first < n; first += kPiece) {

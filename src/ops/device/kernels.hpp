@@ -1,5 +1,5 @@
-// The arithmetic of our own kernels: each is a function of an index, which a GPU runs once for each, in any
-// order. The same functions run as plain loops where they are tested. Internal to src/ops/device.
+// The arithmetic of the project's own kernels: each kernel is a function of an index, which a GPU calls once
+// for each index, in any order. Tests run the same functions as plain loops. Internal to src/ops/device.
 #pragma once
 
 #include "base/random.hpp"
@@ -12,11 +12,12 @@
 
 namespace sluice::ops::device::kernels {
 
-/// Chooses the experts of one token. Its choices so far are few enough to look through again.
+/// Kernel that chooses the experts of one token. A token has few choices, so its earlier choices are searched
+/// one by one.
 struct ChooseExperts {
-  const float* probabilities;  ///< [T, experts]
+  const float* probabilities;  ///< Scores of each token's experts, [T, experts].
   std::int64_t experts, choices;
-  std::int64_t* chosen;  ///< [T, choices]
+  std::int64_t* chosen;  ///< Output: indices of the chosen experts, [T, choices].
 
   SLUICE_ELEMENT void operator()(std::int64_t token) const {
     const float* const row = probabilities + token * experts;
@@ -38,20 +39,20 @@ struct ChooseExperts {
 };
 
 SLUICE_ELEMENT float number(float value) { return value; }
-/// A bfloat16, by its bits.
+/// Converts a bfloat16, given as its bits, to float32.
 SLUICE_ELEMENT float number(std::uint16_t bits) { return arithmetic::float_of_bfloat16(bits); }
 
-/// `value` into what is float or the bits of a bfloat16.
+/// Writes `value` to a float, or to the bits of a bfloat16.
 SLUICE_ELEMENT void put_number(float value, float* to) { *to = value; }
 SLUICE_ELEMENT void put_number(float value, std::uint16_t* to) { arithmetic::write_bfloat16(&value, 1, to); }
 
-/// Dropout of one element of x; T as below.
+/// Kernel that applies dropout to one element of x. T is float or the bits of a bfloat16.
 template <class T>
 struct DropElement {
   const T* x;
   T* out;
-  std::uint64_t key;   ///< key of the random stream that dropout draws from
-  std::int64_t first;  ///< the first element's number in it
+  std::uint64_t key;   ///< Key of the random stream of the dropout.
+  std::int64_t first;  ///< Number of the first element in the random stream.
   float rate, scale;
 
   SLUICE_ELEMENT void operator()(std::int64_t i) const {
@@ -60,14 +61,14 @@ struct DropElement {
   }
 };
 
-/// Adds expert rows to one element of `sums`.
+/// Kernel that adds expert rows to one element of `sums`.
 template <class T>
 struct AddExpertRows {
-  const T* rows;                    ///< [count, width]
-  const std::int32_t* row_of_slot;  ///< [N, choices]
-  const float* weights;             ///< [N, choices], or null
+  const T* rows;                    ///< Rows that experts returned, [count, width].
+  const std::int32_t* row_of_slot;  ///< Row of each slot, [N, choices].
+  const float* weights;             ///< Weight of each slot, [N, choices], or null.
   std::int64_t choices, width;
-  float* sums;  ///< [N, width]
+  float* sums;  ///< Sums by token, [N, width].
 
   SLUICE_ELEMENT void operator()(std::int64_t i) const {
     const std::int64_t token = i / width, column = i - token * width;
@@ -80,7 +81,7 @@ struct AddExpertRows {
   }
 
  private:
-  /// The slot of the token's next row after `row`; -1 if there is none. Choices are few.
+  /// Returns the slot of the token's next row after `row`, or -1 if there is none. A token has few choices.
   SLUICE_ELEMENT std::int32_t next(std::int64_t token, std::int32_t row) const {
     std::int32_t best = -1;
     for (std::int64_t slot = token * choices; slot < (token + 1) * choices; ++slot)
@@ -95,14 +96,14 @@ struct AddExpertRows {
   }
 };
 
-/// Adds rows to one column of a table. T is float or the bits of a bfloat16.
+/// Kernel that adds rows to one column of a table. T is float or the bits of a bfloat16.
 template <class T>
 struct AddColumn {
-  const T* rows;  ///< [count, width]
+  const T* rows;  ///< Rows to add, [count, width].
   const std::int64_t* ids;
   std::int64_t count, width, padding;
   float* table;
-  std::int64_t stride;  ///< elements from a row of the table to the next
+  std::int64_t stride;  ///< Elements from a row of the table to the next one.
 
   SLUICE_ELEMENT void operator()(std::int64_t column) const {
     for (std::int64_t t = 0; t < count; ++t)
@@ -110,7 +111,8 @@ struct AddColumn {
   }
 };
 
-/// Updates one element of a run without scales. Factors are those of an optimizer in arithmetic/moments.hpp.
+/// Kernel that updates one element of a run without scales. `Factors` are the factors of an optimizer in
+/// arithmetic/moments.hpp.
 template <class Factors>
 struct UpdateElement {
   UpdateRun run;
@@ -122,8 +124,8 @@ struct UpdateElement {
   }
 };
 
-/// Updates kStateBlock elements that share scales, side by side: each opens its own, all find the scales,
-/// each saves its own.
+/// Kernel that updates kStateBlock elements that share scales, one per thread: each thread reads its element,
+/// all find the scales together, each thread writes its element.
 template <class Factors>
 struct UpdateTogether {
   UpdateRun run;
@@ -148,7 +150,7 @@ struct UpdateTogether {
   };
 };
 
-/// Updates the elements from `begin` to the end of a run, which are fewer than share scales elsewhere.
+/// Updates the elements from `begin` to the end of a run, which are fewer than a block that shares scales.
 template <class Factors>
 struct UpdateRest {
   UpdateRun run;
@@ -161,7 +163,7 @@ struct UpdateRest {
   }
 };
 
-/// Reads one element's master weight.
+/// Kernel that reads one element's master weight as float32.
 struct ReadMaster {
   std::byte *weights, *master;
   MasterFormat format;
@@ -185,7 +187,7 @@ struct WriteMaster {
   std::byte *weights, *master;
   MasterFormat format;
   std::uint64_t draws;
-  std::int64_t begin;  ///< the first one's place in its matrix
+  std::int64_t begin;  ///< Index of the first element in its matrix.
   const float* values;
 
   SLUICE_ELEMENT void operator()(std::int64_t i) const {

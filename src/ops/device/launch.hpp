@@ -1,4 +1,4 @@
-// How a kernel runs on a GPU: once for each index, on the compute stream. For CUDA's compiler.
+// Launch of a kernel on a GPU: one call for each index, on the compute stream. For CUDA's compiler.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,10 +8,10 @@
 
 namespace sluice::ops::device {
 
-/// Throws. (CUDA's compiler does not get along with fmt, which base/error.hpp brings.)
+/// Throws an error that names `reason`. (CUDA's compiler cannot compile fmt, which base/error.hpp includes.)
 [[noreturn]] void fail_launch(const char* reason);
 
-/// The first number of the GPU's compute capability.
+/// Returns the first number of the GPU's compute capability.
 inline int compute_capability() {
   int device = 0, major = 0;
   cudaError_t status = cudaGetDevice(&device);
@@ -44,8 +44,8 @@ void launch(std::int64_t n, const Kernel& kernel) {
   check_launch();
 }
 
-/// The largest of a block's numbers that are not negative, for each of its threads. `of_warps` is the
-/// block's.
+/// Returns the largest of a thread block's numbers, none of them negative, to each of its threads. `of_warps`
+/// is the block's shared memory.
 template <int kThreads>
 __device__ std::int32_t block_maximum(std::int32_t own, std::int32_t* of_warps) {
   constexpr int kWarp = 32, kWarps = kThreads / kWarp;
@@ -66,13 +66,13 @@ __global__ void __launch_bounds__(kThreads) run_together(std::int64_t blocks, Ke
     const std::int32_t first = block_maximum<kThreads>(part.first_magnitude(), first_of_warps);
     const std::int32_t second = block_maximum<kThreads>(part.second_magnitude(), second_of_warps);
     if (threadIdx.x == 0) part.set_scales(first, second);
-    __syncthreads();  // the scales are there, and what the warps found may be overwritten
+    __syncthreads();  // The scales are set, and the warps' maxima may be overwritten.
     part.save();
   }
 }
 
-/// Blocks of kThreads indices each, whose Parts find scales together: a thread for each index, a thread block
-/// for each block.
+/// Launches a kernel on blocks of kThreads indices each, whose Parts find scales together: one GPU thread for
+/// each index, one thread block for each block.
 template <std::int64_t kThreads, class Kernel>
 void launch_together(std::int64_t blocks, const Kernel& kernel) {
   if (blocks == 0) return;

@@ -10,10 +10,10 @@
 namespace sluice::ops::device {
 namespace {
 
-/// Columns of the targets [T] in a row of logits over a part of the vocabulary.
+/// Columns of the targets [T] in a tile of logits over a part of the vocabulary.
 struct Columns {
-  at::Tensor is_here;  ///< [T, 1]
-  at::Tensor column;   ///< [T, 1], of others any
+  at::Tensor is_here;  ///< Whether the tile holds the target, [T, 1].
+  at::Tensor column;   ///< Column of the target, [T, 1]; any column if the tile does not hold the target.
 
   Columns(const at::Tensor& targets, std::int64_t first, std::int64_t width) {
     const at::Tensor place = (targets - first).unsqueeze(1);

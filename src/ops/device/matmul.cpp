@@ -10,8 +10,8 @@ namespace sluice::ops::device {
 
 void formulas::matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
   at::Tensor target = out;
-  // A float32 result of bfloat16 factors is that of float32 ones: LibTorch has no product of two types on
-  // every device.
+  // A float32 product of bfloat16 factors is computed as a product of float32 copies: LibTorch has no product
+  // of mixed types on every device.
   const at::Tensor left = a.to(out.scalar_type()), right = b.to(out.scalar_type());
   if (into == Into::kReplace)
     at::mm_out(target, left, right);

@@ -30,7 +30,7 @@ at::Tensor floats(float* data, std::int64_t n) { return tensor_over(data, {n}, a
 
 at::ScalarType scalar_type(DType dtype) { return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16; }
 
-/// The gradient, scaled: float32 [rows, columns].
+/// Returns the scaled gradient: float32 [rows, columns].
 at::Tensor gradient_of(const FactoredRun& run, const UpdateFormats& formats) {
   return tensor_over(const_cast<std::byte*>(run.gradient), {run.rows, run.columns},
                      scalar_type(formats.gradient))
@@ -38,7 +38,7 @@ at::Tensor gradient_of(const FactoredRun& run, const UpdateFormats& formats) {
          run.gradient_scale;
 }
 
-/// Master weights as float32 [rows, columns]: a copy, unless they are float32 themselves.
+/// Returns master weights as float32 [rows, columns]: a copy, unless they are float32 themselves.
 at::Tensor master_of(const FactoredRun& run, const UpdateFormats& formats) {
   if (formats.weights == DType::kFloat32)
     return tensor_over(run.weights, {run.rows, run.columns}, at::kFloat);
@@ -47,7 +47,7 @@ at::Tensor master_of(const FactoredRun& run, const UpdateFormats& formats) {
   return out;
 }
 
-/// U: the gradient over the square root of V.
+/// Returns the update U: the gradient divided by the square root of V.
 at::Tensor update_of(const FactoredRun& run, const UpdateFormats& formats, double mean_row) {
   constexpr double kMaxInverse = 1 / kAdafactorEps1;
   at::Tensor inverse = floats(run.column, run.columns).rsqrt().unsqueeze(0);

@@ -13,7 +13,7 @@ T* elements(const at::Tensor& x) {
   return static_cast<T*>(x.data_ptr());
 }
 
-/// Calls f with the elements as float or as the bits of bfloat16.
+/// Calls f with pointers to the elements as float or as the bits of bfloat16.
 template <class F>
 void by_type(const at::Tensor& x, F f) {
   if (x.scalar_type() == at::kFloat)
@@ -22,7 +22,7 @@ void by_type(const at::Tensor& x, F f) {
     f(elements<const std::uint16_t>(x));
 }
 
-/// With scales.
+/// Updates runs whose state has scales.
 template <class Factors>
 void update_codes(const UpdateRun& run, const UpdateFormats& formats, const Factors& factors) {
   const std::int64_t blocks = run.count / kStateBlock, rest = blocks * kStateBlock;

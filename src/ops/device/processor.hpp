@@ -1,6 +1,6 @@
-// The functions of a processor, computed by LibTorch's operations on the device where their tensors are, and
-// by the kernels of own_kernels.hpp where LibTorch has none that will do. Each is as the one of cpu/ of the
-// same name, shapes, dtypes and roundings alike. Internal to src/ops.
+// The functions of cpu/, computed by LibTorch's operations on the device that holds their tensors, and by the
+// kernels of own_kernels.hpp where LibTorch has no suitable operation. Each has the shapes, dtypes and
+// roundings of the function of the same name in cpu/. Internal to src/ops.
 #pragma once
 
 #include "ops/buffers/adafactor.hpp"
@@ -23,8 +23,8 @@ namespace sluice::ops::device {
 
 void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into);
 [[nodiscard]] at::Tensor matmul(const at::Tensor& a, const at::Tensor& b);
-/// out [count, n] = rows of a [count, k] times b [experts, k, n] of the expert that they belong to, all dense
-/// or transposed.
+/// Computes out [count, n] = each row of a [count, k] times its expert's matrix of b [experts, k, n]; all are
+/// dense or transposed.
 void multiply_groups(const at::Tensor& out, const at::Tensor& a, const RowBlock& block, const at::Tensor& b);
 
 void attention(const AttentionInputs& inputs, const AttentionRecord& made, std::int64_t first_query = 0);
@@ -79,7 +79,7 @@ void logits_to_gradient(const at::Tensor& logits, std::int64_t first, const at::
 void find_places(const at::Tensor& ids, std::span<const std::int64_t> rows, std::int64_t padding,
                  const at::Tensor& places);
 void find_document_begins(const at::Tensor& begins, const at::Tensor& first);
-/// Documents::bounds and longest, for begins as there.
+/// Sets Documents::bounds and Documents::longest from `begins`, as find_document_begins() in cpu/ reads them.
 void find_document_bounds(const at::Tensor& begins, Documents& documents);
 
 [[nodiscard]] at::Tensor take_rows(const at::Tensor& x, const std::vector<std::int32_t>& tokens);
@@ -99,10 +99,10 @@ void round_to_bfloat16(const float* from, std::int64_t n, std::byte* to);
 [[nodiscard]] double sum_of_squares(const float* x, std::int64_t n);
 [[nodiscard]] double sum_of_squares(const std::byte* x, DType dtype, std::int64_t n);
 
-/// `out` is the caller's, in main memory.
+/// Reads master weights; `out` is the caller's memory, in main memory.
 void read_master(const std::byte* weights, const std::byte* master, MasterFormat format, std::int64_t first,
                  std::int64_t n, float* out);
-/// `column_squares` is the caller's, in main memory; so below.
+/// Sums for Adafactor; `column_squares` is the caller's memory, in main memory, here and below.
 [[nodiscard]] FactoredSums adafactor_sums(const FactoredRun& run, const UpdateFormats& formats, double rho,
                                           double* column_squares);
 void adafactor_columns(const FactoredRun& run, double rho, const double* column_squares, std::int64_t rows);

@@ -1,4 +1,4 @@
-// Row by row: norms, rotary positions, gated activations, convolutions.
+// Operations on single rows: norms, rotary positions, gated activations, convolutions.
 #include "ops/device/gate.hpp"
 #include "ops/device/processor.hpp"
 #include "ops/device/single.hpp"
@@ -13,14 +13,14 @@
 namespace sluice::ops::device {
 namespace {
 
-/// x [..., N] as rows.
+/// Returns x [..., N] as a matrix of rows.
 at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
 
 at::Tensor norm_factor(const at::Tensor& weight, NormWeight kind) {
   return kind == NormWeight::kZeroCentred ? single(weight) + 1 : single(weight);
 }
 
-/// Rows of x after normalisation, before the factor.
+/// Returns the rows of x after normalisation, before the weight's factor.
 at::Tensor normalised_rows(const at::Tensor& x, NormWeight kind, const at::Tensor& scales) {
   const at::Tensor rows = single(rows_of(x)) * scales.unsqueeze(1);
   return kind == NormWeight::kFactor ? single(rows.to(x.scalar_type())) : rows;
@@ -87,14 +87,14 @@ class Taps {
 
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] at::Tensor filter(std::int64_t tap) const { return filters_[tap]; }
-  /// The input before each token that a tap meets; zeros where there is none in its document.
+  /// Returns the input before each token that a tap reads; zeros before the start of the document.
   [[nodiscard]] at::Tensor seen(std::int64_t tap) const {
     at::Tensor out = at::zeros_like(x_);
     const std::int64_t back = back_of(tap), rest = x_.size(1) - back;
     if (rest > 0) out.narrow(1, back, rest).copy_(x_.narrow(1, 0, rest));
     return masked(out, back);
   }
-  /// sums [b, L, C] += what comes back through a tap.
+  /// Adds to sums [b, L, C] the gradients that pass back through a tap.
   void add_back(const at::Tensor& grads, std::int64_t tap, const at::Tensor& sums) const {
     const std::int64_t back = back_of(tap), rest = x_.size(1) - back;
     if (rest > 0) sums.narrow(1, 0, rest).add_(masked(grads * filter(tap), back).narrow(1, back, rest));

@@ -1,11 +1,11 @@
-// Internal to src/ops/device.
+// Conversion to single precision. Internal to src/ops/device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace sluice::ops::device {
 
-/// x as float32, in which sums and functions are computed.
+/// Returns x as float32, the type in which sums and functions are computed.
 [[nodiscard]] inline at::Tensor single(const at::Tensor& x) { return x.to(at::kFloat); }
 
 }  // namespace sluice::ops::device

@@ -1,4 +1,4 @@
-// Token ids, which are few and looked at in main memory, and rows of tokens.
+// Token ids, which are few and are examined in main memory, and rows of tokens.
 #include "base/error.hpp"
 #include "ops/cpu/token_ids.hpp"
 #include "ops/cpu/token_rows.hpp"
@@ -14,7 +14,7 @@
 namespace sluice::ops::device {
 namespace {
 
-/// These numbers beside `x`.
+/// Returns these numbers as a tensor on the device of `x`.
 at::Tensor indices_for(const at::Tensor& x, const std::vector<std::int32_t>& tokens) {
   return at::from_blob(const_cast<std::int32_t*>(tokens.data()), {std::ssize(tokens)}, at::kInt)
       .to(at::TensorOptions(x.device()).dtype(at::kLong));

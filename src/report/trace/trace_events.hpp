@@ -13,7 +13,7 @@ namespace sluice {
 /// Totals of a written trace.
 struct TraceTotals {
   std::int64_t events = 0;  ///< number of events in the file
-  std::int64_t bytes = 0;   ///< bytes of the file
+  std::int64_t bytes = 0;   ///< size of the written file in bytes
 };
 
 /// Writes the ranks' records to `output`, in place of an earlier file, on rank 0's clock, whose zero is the

@@ -1,4 +1,4 @@
-// Source of shards of stored units that memory does not keep.
+// Source of shards of stored units that are kept outside memory.
 #pragma once
 
 #include <cstddef>

@@ -253,7 +253,7 @@ std::string to_text(const std::vector<NamedToken>& tokens) {
 void add_named_tokens(std::vector<AddedToken>& added, const std::vector<NamedToken>& named,
                       const std::function<std::optional<TokenId>(const std::string&)>& vocabulary_id,
                       TokenId vocabulary_size) {
-  // Files that name a token, keyed by what these say of it.
+  // Files that name a token, by what they state about it.
   std::map<std::string, std::vector<std::string>> told;
   for (const NamedToken& one : named) {
     AddedToken token = one.token;

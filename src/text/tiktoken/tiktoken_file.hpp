@@ -23,7 +23,7 @@ inline constexpr std::string_view kTiktokenFile = "tiktoken.model";
 /// How tiktoken's class of these models writes an id behind the vocabulary for which tokenizer_config.json
 /// has no name.
 [[nodiscard]] std::string reserved_token(std::int64_t id);
-/// Ids behind the vocabulary.
+/// Number of reserved token ids that follow the vocabulary's ids.
 inline constexpr int kReservedTokens = 256;
 
 /// Error(kBadData) unless tokenizer_config.json in the directory names the class whose pattern is known.

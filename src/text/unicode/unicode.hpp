@@ -21,9 +21,9 @@ inline constexpr std::array<std::string_view, 30> kCategoryNames = {
 
 /// Traits of a character that classes in patterns ask for.
 enum Trait : std::uint8_t {
-  kLetter = 1,  ///< \p{L}
-  kMark = 2,    ///< \p{M}
-  kNumber = 4,  ///< \p{N}
+  kLetter = 1,  ///< Letters, \p{L}.
+  kMark = 2,    ///< Marks, \p{M}.
+  kNumber = 4,  ///< Numbers, \p{N}.
   kSpace = 8,   ///< White_Space: \s
   kWord = 16,   ///< \w of Rust's regex
   /// Trait: normal form C may differ from the character, or depends on what precedes it.

@@ -18,7 +18,7 @@ struct Decomposition {
 extern const std::array<std::uint32_t, 4099> kCategoryRuns;
 /// (first code point << 8 | canonical combining class), ascending. Unicode 9.0.
 extern const std::array<std::uint32_t, 496> kCombiningRuns;
-/// Ascending by code, without Hangul. Unicode 9.0.
+/// Canonical decompositions in ascending order of code point, without Hangul. Unicode 9.0.
 extern const std::array<Decomposition, 2060> kDecompositions;
 
 /// Characters that become others, ascending: each as its code, how many it becomes, and these.

@@ -1,6 +1,6 @@
-// GLM-4.5 to 4.7: grouped-query attention of which half of a head turns, and behind some dense layers experts
-// chosen by corrected sigmoids within groups, beside an expert for every token. Follows transformers'
-// modeling_glm4_moe.py.
+// GLM-4.5 to 4.7: grouped-query attention with rotary embedding of half of each head; after some dense
+// layers, MoE layers with a shared expert and a router of sigmoid scores with a correction bias, limited to
+// groups. Follows transformers' modeling_glm4_moe.py.
 #pragma once
 
 #include "manifest/manifest.hpp"

@@ -1,5 +1,5 @@
-// GLM-4.7-Flash: latent attention, and behind a dense layer experts chosen by corrected sigmoids, beside one
-// for every token. Follows transformers' modeling_glm4_moe_lite.py.
+// GLM-4.7-Flash: latent attention (MLA); after a dense layer, MoE layers with a shared expert and a router of
+// sigmoid scores with a correction bias. Follows transformers' modeling_glm4_moe_lite.py.
 #pragma once
 
 #include "model/config_reader.hpp"

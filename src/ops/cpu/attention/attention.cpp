@@ -16,17 +16,18 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// Queries and keys of a tile of scores, about. With 2 bytes an element a tile and its gradient stay in a
-/// core's second cache, and a product of two such sides costs far more than its call.
+/// Approximate number of queries and of keys in a tile of scores. With elements of 2 bytes, a tile and its
+/// gradient stay in a core's second-level cache, and a product of two such sides costs far more than its
+/// call.
 constexpr std::int64_t kTileQueries = 512;
 constexpr std::int64_t kTileKeys = 512;
 
-/// Keys before a document's first that a tile may begin with: few different widths, for the matrix library
-/// compiles a kernel for each.
+/// Alignment of a tile's first key, which may lie before the document: tiles then have few different widths,
+/// for each of which the matrix library compiles a kernel.
 constexpr std::int64_t kKeyAlignment = 128;
 
-/// Positions of a block: long enough that the heads that share keys fill a tile, short enough that little of
-/// the tile on the diagonal lies in the future.
+/// Returns the number of positions in a block: enough that the heads that share keys fill a tile, few enough
+/// that little of the diagonal tile lies in the future.
 std::int64_t block_positions(std::int64_t group) {
   return std::clamp<std::int64_t>(kTileQueries / group / 16 * 16, 16, 256);
 }
@@ -35,14 +36,14 @@ std::int64_t block_positions(std::int64_t group) {
 struct SharedHead {
   std::int64_t head;
   std::int64_t group;
-  const std::int64_t* document;  ///< document of each position, see document_of()
-  const float* sinks;            ///< [group], or null
+  const std::int64_t* document;  ///< Document of each position, see document_of().
+  const float* sinks;            ///< Sinks of the query heads, [group], or null.
 
-  /// The queries at these positions.
+  /// Returns the queries at these positions.
   [[nodiscard]] HeadRows queries(std::int64_t begin, std::int64_t positions) const {
     return {head * group, group, begin, positions, document};
   }
-  /// All `length` keys.
+  /// Returns all `length` keys.
   [[nodiscard]] HeadRows keys(std::int64_t length) const { return {head, 1, 0, length, document}; }
 };
 
@@ -54,7 +55,7 @@ void for_each_block(const SharedHead& shared, std::int64_t first, std::int64_t l
     f(shared.queries(begin, std::min(positions, length - begin)));
 }
 
-/// Calls f(first key, number of keys) for the tiles of keys that a query of the block may see.
+/// Calls f(first key, number of keys) for the tiles of keys that a query of the block may attend to.
 template <class F>
 void for_each_tile(const HeadRows& block, F&& f) {
   const std::int64_t end = block.begin + block.positions;
@@ -62,20 +63,20 @@ void for_each_tile(const HeadRows& block, F&& f) {
   for (std::int64_t key = begin; key < end; key += kTileKeys) f(key, std::min(kTileKeys, end - key));
 }
 
-/// One sequence's tensors: q and out [L, nq, d], k and v [L, nkv, d], logsumexp float32 [nq, L].
+/// Tensors of one sequence: q and out [L, nq, d], k and v [L, nkv, d], logsumexp float32 [nq, L].
 struct Sequence {
   at::Tensor q, k, v, out, logsumexp;
 
-  /// First logsumexp of a block; those of its next head lie L further.
+  /// Returns the first logsumexp of a block; the next head's begin L elements later.
   [[nodiscard]] float* logsumexp_of(const HeadRows& block) const {
     return logsumexp.data_ptr<float>() + block.head * logsumexp.size(1) + block.begin;
   }
 };
 
-/// A block's running softmax and the output that it belongs to.
+/// The running softmax of a block, and the output that it scales.
 class BlockSums {
  public:
-  /// `sinks` of the block's heads, or null.
+  /// Starts from the sinks of the block's heads, or from none if `sinks` is null.
   BlockSums(const HeadRows& block, std::int64_t width, const float* sinks)
       : values_(static_cast<std::size_t>(3 * block.rows())),
         output_(at::zeros({block.rows(), width}, at::kFloat)) {
@@ -89,7 +90,7 @@ class BlockSums {
     const std::int64_t rows = output_.size(0);
     return {values_.data(), values_.data() + rows, values_.data() + 2 * rows};
   }
-  /// Adds e^score [rows, keys] times values [keys, width], after join_scores().
+  /// Adds the product of e^score [rows, keys] and values [keys, width]; call after join_scores().
   void add(const at::Tensor& weights, const at::Tensor& values) {
     scale_and_add(output_, softmax().factor, cpu::matmul(weights, values));
   }
@@ -126,12 +127,12 @@ void head_forward(const Sequence& sequence, const SharedHead& shared, double sca
   });
 }
 
-/// Gradients of one sequence, and of its output.
+/// Gradients of one sequence's inputs and of its output.
 struct SequenceGradients {
   at::Tensor q, k, v, out;
 };
 
-/// A block in the backward pass: its rows, and logsumexp and D of each.
+/// A block in the backward pass: its rows, and the logsumexp and D of each row.
 class BlockRows {
  public:
   BlockRows(const Sequence& sequence, const at::Tensor& d_out, const HeadRows& block)
@@ -155,8 +156,8 @@ class BlockRows {
   std::vector<float> delta_;
 };
 
-/// The probabilities are computed again, with keys as rows: then only one of the products has a factor that
-/// is not dense.
+/// Computes the probabilities again, with keys as rows: then only one of the products has a factor that is
+/// not dense.
 void head_backward(const Sequence& sequence, const SequenceGradients& d, const SharedHead& shared,
                    double scale) {
   const std::int64_t length = sequence.k.size(0);
@@ -182,7 +183,7 @@ void head_backward(const Sequence& sequence, const SequenceGradients& d, const S
   put_rows(d_v, nullptr, d.v, shared.keys(length));
 }
 
-/// The sum over queries of the sink's share of their softmax times a number of each.
+/// Returns the sum over queries of the sink's probability times a number of each query.
 double sum_of_probs(float sink, float unit, const float* logsumexp, const std::vector<float>& numbers) {
   double sum = 0;
   for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -192,7 +193,7 @@ double sum_of_probs(float sink, float unit, const float* logsumexp, const std::v
 
 bool fits_tiles(const at::Tensor& q) { return q.scalar_type() == at::kBFloat16 && has_tiles(); }
 
-/// Calls f(number of the sequence, sequence, shared head).
+/// Calls f(index of the sequence, sequence, shared head).
 template <class F>
 void for_each_head(const AttentionInputs& of, const AttentionRecord& made, F&& f) {
   const std::int64_t heads = of.k.size(2), group = of.q.size(2) / heads;
@@ -206,7 +207,7 @@ void for_each_head(const AttentionInputs& of, const AttentionRecord& made, F&& f
   }
 }
 
-/// A head's tensors for matrix tiles.
+/// Returns the tensors of a head in the form that matrix tiles take.
 tiles::Heads tile_heads(const Sequence& s, const SharedHead& shared, double scale) {
   const std::int64_t width = s.k.size(2);
   const std::int64_t query = shared.head * shared.group;
@@ -241,7 +242,7 @@ TileGradients tile_backward(const Sequence& s, const SequenceGradients& d, const
 /// Adds the gradient of each head's sink, from the gradient of its output.
 void add_sink_gradients(const at::Tensor& sinks, const AttentionRecord& made, const at::Tensor& d_out,
                         const at::Tensor& d_sinks) {
-  // Factor that turns logsumexp into a natural logarithm: tiles keep it in base 2.
+  // Factor that turns logsumexp into a natural logarithm: tiles store it in base 2.
   const float unit = fits_tiles(made.out) ? std::numbers::ln2_v<float> : 1.0F;
   const std::int64_t sequences = made.out.size(0), length = made.out.size(1), heads = made.out.size(2);
   const auto add_head = [&](std::int64_t head, std::vector<float>& delta) {

@@ -1,4 +1,4 @@
-// Causal attention, as ops::attention(): q [b, L, nq, d], k and v [b, L, nkv, d], dense, of one dtype.
+// Causal attention as in ops::attention(): q [b, L, nq, d], k and v [b, L, nkv, d], dense, of one dtype.
 // Internal to src/ops.
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace sluice::ops::cpu {
 
-/// Fills `made`. Its logsumexp is over keys and sinks; in which base, each processor decides for itself.
-/// Queries before the first that is wanted are not read, and what is made of them says nothing.
+/// Computes the output and logsumexp of `made`. The logsumexp is over keys and sinks; each processor chooses
+/// its base. Queries before the first wanted one are not read, and their results are undefined.
 void attention(const AttentionInputs& inputs, const AttentionRecord& made, std::int64_t first_query = 0);
 
-/// Backward pass from the gradient of made.out (dO) and what attention() recorded.
+/// Computes the backward pass from the gradient of made.out (dO) and what attention() recorded.
 void attention_backward(const AttentionInputs& inputs, const AttentionRecord& made, const at::Tensor& d_out,
                         const AttentionGradients& gradients);
 

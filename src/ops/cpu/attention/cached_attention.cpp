@@ -11,7 +11,7 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// One head of keys and values of a sequence: a row for each token, `stride` elements apart.
+/// One head of keys and values of a sequence: one row for each token, `stride` elements apart.
 template <class T>
 struct KeyHead {
   const T* keys;
@@ -19,10 +19,10 @@ struct KeyHead {
   std::int64_t stride, width;
 };
 
-/// scores[t] = the share of e^(scale * scores[t]) in the sum of all and of e^sink; that is nothing for a sink
-/// of -infinity.
+/// Turns scores into softmax weights: scores[t] = e^(scale * scores[t]) divided by the sum over all tokens
+/// and e^sink; a sink of -infinity adds nothing.
 SLUICE_VECTOR_CLONES void to_weights(float* scores, std::int64_t tokens, float scale, float sink) {
-  const float among = sink / scale;  // the sink as an unscaled score
+  const float among = sink / scale;  // The sink as an unscaled score.
   const float largest = std::max(among, *std::max_element(scores, scores + tokens));
   float sum = kernel::exponential_below((among - largest) * scale);
 #pragma omp simd reduction(+ : sum)
@@ -34,8 +34,9 @@ SLUICE_VECTOR_CLONES void to_weights(float* scores, std::int64_t tokens, float s
   for (std::int64_t t = 0; t < tokens; ++t) scores[t] *= share;
 }
 
-/// means[q] = the sum of weights[q][t] times value t, for kQueries rows of `tokens` weights: of the numbers
-/// from `begin` on, kVectors times 16 of them, which stay in registers while the values pass by.
+/// Computes means[q] = the sum over t of weights[q][t] times value t, for kQueries rows of `tokens` weights.
+/// Computes kVectors times 16 numbers of each head, from `begin` on, which stay in registers while the values
+/// are read.
 template <class T, std::int64_t kQueries, std::int64_t kVectors>
 SLUICE_VECTOR_CLONES void add_values(const KeyHead<T>& head, std::int64_t begin, std::int64_t tokens,
                                      const float* weights, float* means) {
@@ -53,7 +54,7 @@ SLUICE_VECTOR_CLONES void add_values(const KeyHead<T>& head, std::int64_t begin,
     std::memcpy(means + q * head.width + begin, sums[q], sizeof(Lanes) * kVectors);
 }
 
-/// Adds values weighted by probabilities, over all numbers of a head.
+/// Adds values weighted by probabilities, over the whole width of a head.
 template <class T, std::int64_t kQueries>
 void add_values(const KeyHead<T>& head, std::int64_t tokens, const float* weights, float* means) {
   std::int64_t begin = 0;
@@ -73,14 +74,15 @@ void add_values(const KeyHead<T>& head, std::int64_t tokens, const float* weight
   }
 }
 
-/// Working memory for the queries of one token that share a head.
+/// Scratch memory for the queries of one token that share a head.
 struct Scratch {
   Scratch(std::int64_t group, std::int64_t tokens, std::int64_t width)
       : scores(static_cast<std::size_t>(group * tokens)), means(static_cast<std::size_t>(group * width)) {}
   std::vector<float> scores, means;
 };
 
-/// Queries [0, group) of one token, with their sinks if there are any, over the first `tokens` keys.
+/// Attention of queries [0, group) of one token, with their sinks if there are any, over the first `tokens`
+/// keys.
 template <class T>
 void attend(const T* queries, std::int64_t group, const KeyHead<T>& head, std::int64_t tokens, float scale,
             const float* sinks, Scratch& scratch, T* out) {

@@ -7,8 +7,9 @@
 
 namespace sluice::ops::cpu {
 
-/// q and out [n, nq, d] dense; keys and values [m, nkv, d], of each token dense and as far apart in both; of
-/// one dtype. `window` and `sinks` as in AttentionForm.
+/// Computes attention of q [n, nq, d] into `out`, dense and shaped as q; keys and values are [m, nkv, d],
+/// dense within a token and of one stride between tokens; all of one dtype. `window` and `sinks` are those of
+/// AttentionForm.
 void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, double scale,
                       std::int64_t window, const at::Tensor& sinks, const at::Tensor& out);
 

@@ -28,12 +28,12 @@ SLUICE_VECTOR_CLONES void store_row(const float* row, float factor, T* out, std:
   for (std::int64_t i = 0; i < width; ++i) out[i] = kernel::store<T>(row[i] * factor);
 }
 
-/// Exponential of one number per row: an instruction set of its own would gain nothing, so it has the same
-/// bits on all.
+/// Computes the exponential of one number per row, without variants for other instruction sets: they would
+/// gain nothing, and the bits are then the same on all processors.
 __attribute__((noinline)) float exponential_of_row(float x) { return kernel::exponential(x); }
 
-/// Joins the visible scores of one query into its softmax; returns what the earlier ones are multiplied with.
-/// Conversions in loops of their own, through float32 scratch: a loop over two widths of element is slower.
+/// Adds the visible scores of one query to its softmax; returns the factor that scales earlier results.
+/// Conversions have loops of their own, through float32 scratch: a loop over two element widths is slower.
 template <class T>
 SLUICE_VECTOR_CLONES float join_row(T* row, std::int64_t visible, float scale, float* scratch, float& largest,
                                     float& sum) {
@@ -61,7 +61,7 @@ SLUICE_VECTOR_CLONES void add_scaled(float* sum, float factor, const T* row, std
   for (std::int64_t i = 0; i < width; ++i) sum[i] = sum[i] * factor + kernel::load(row[i]);
 }
 
-/// One key against consecutive queries that see it.
+/// Handles one key against consecutive queries that attend to it.
 template <class T>
 SLUICE_VECTOR_CLONES void gradient_run(T* scores, T* grads, const float* logsumexp, const float* delta,
                                        std::int64_t count, float scale) {
@@ -81,15 +81,15 @@ SLUICE_VECTOR_CLONES float dot(const T* a, const T* b, std::int64_t width) {
   return sum;
 }
 
-/// The n keys from `first_key` that a query sees, counted from `first_key`.
+/// Returns the keys that a query attends to, among n keys from `first_key` on, counted from `first_key`.
 Range visible_keys(const HeadRows& block, std::int64_t row, std::int64_t first_key, std::int64_t n) {
   const std::int64_t position = block.begin + row % block.positions;
   const std::int64_t end = std::clamp<std::int64_t>(position + 1 - first_key, 0, n);
   return {std::clamp<std::int64_t>(first_seen(block.document, position) - first_key, 0, end), end};
 }
 
-/// The block's positions that see a key, counted from the block's first. Documents follow one another, so
-/// they are consecutive.
+/// Returns the positions of a block that attend to a key, counted from the block's first position. Documents
+/// follow one another, so the positions are consecutive.
 Range seeing_positions(const HeadRows& block, std::int64_t key) {
   const std::int64_t begin = std::clamp<std::int64_t>(key - block.begin, 0, block.positions);
   if (block.document == nullptr) return {begin, block.positions};
@@ -97,7 +97,7 @@ Range seeing_positions(const HeadRows& block, std::int64_t key) {
   return {begin, std::upper_bound(first + begin, first + block.positions, key) - first};
 }
 
-/// Zeros for the elements of a row [0, length) outside the run.
+/// Writes zeros to the elements of a row [0, length) outside the run.
 template <class T>
 void clear_outside(T* row, const Range& run, std::int64_t length) {
   std::fill(row, row + run.begin, kernel::store<T>(0.0F));

@@ -1,4 +1,4 @@
-// A row of gate and up for loops over either, also where their elements take turns. Internal to src/ops.
+// Access to a row of gate and up projections, in two matrices or interleaved in one. Internal to src/ops.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,8 +12,8 @@
 
 namespace sluice::ops::cpu {
 
-/// The rows of gate and up [n, I], which lie apart, or are the even and the odd columns of one matrix [n,
-/// 2I].
+/// The rows of gate and up [n, I], which are separate matrices, or the even and the odd columns of one matrix
+/// [n, 2I].
 template <class T>
 class GateRows {
  public:
@@ -23,7 +23,7 @@ class GateRows {
                   "gate and up must lie apart, or alternate in one matrix");
   }
 
-  /// Calls visit(first column, count, gate, up) for neighbours of a row, all of which it sees.
+  /// Calls visit(first column, count, gate, up) for consecutive parts of a row, which together cover it.
   template <class Visit>
   void read(std::int64_t row, Visit&& visit) const {
     if (!takes_turns_) return visit(std::int64_t{0}, width_, gates_[row], ups_[row]);
@@ -32,7 +32,7 @@ class GateRows {
     });
   }
 
-  /// Visits a row, and writes what visit made of gate and up in their place.
+  /// Visits a row, and writes the gate and up values that `visit` changed back in place.
   template <class Visit>
   void change(std::int64_t row, Visit&& visit) const {
     if (!takes_turns_) return visit(std::int64_t{0}, width_, gates_[row], ups_[row]);

@@ -1,4 +1,4 @@
-// The loops behind swiglu, for matrices whose rows may lie apart (halves of a joint gate-and-up matrix).
+// The loops of swiglu, for matrices whose rows may be strided (halves of a joint gate-and-up matrix).
 // Internal to src/ops.
 #pragma once
 
@@ -8,12 +8,13 @@
 
 namespace sluice::ops::cpu {
 
-/// out = silu(gate) * up, or what Gating makes of them; all [n, I] of one dtype, elements of a row
-/// contiguous, but that gate and up may be the even and the odd columns of one matrix.
+/// Computes out = silu(gate) * up, or the variant that Gating names; all are [n, I] of one dtype with
+/// contiguous rows, except that gate and up may be the even and the odd columns of one matrix.
 void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out,
                  const Gating& gating = {});
 
-/// Gradients of gate and up, which have no limit and lie apart, from that of out.
+/// Computes the gradients of gate and up from the gradient of `out`; gate and up have no limit and are
+/// separate matrices.
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
                           const at::Tensor& d_gate, const at::Tensor& d_up);
 

@@ -17,12 +17,13 @@ using optimizer::at_element;
 using optimizer::kChunk;
 using optimizer::OpenWeights;
 
-/// Parts of a matrix that are summed apart; few, as each has sums of all columns.
+/// Largest number of groups of rows that are summed separately; few, because each group has sums of all
+/// columns.
 constexpr std::int64_t kMaxGroups = 32;
-/// Rows whose squares are summed in float32 before they are added to sums in float64.
+/// Number of rows whose squares are summed in float32 before they are added to sums in float64.
 constexpr std::int64_t kFloatRows = 64;
 
-/// Calls visit(group, first row, end) for at most kMaxGroups groups of rows, which do not depend on the
+/// Calls visit(group, first row, end) for at most kMaxGroups groups of rows; the groups do not depend on the
 /// number of threads.
 void for_each_group(const FactoredRun& run,
                     const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& visit) {
@@ -36,7 +37,8 @@ void for_each_group(const FactoredRun& run,
 
 /// Consecutive elements of one row, at most kChunk.
 struct RowChunk {
-  std::int64_t row, column, count, offset;  ///< offset: index of its first element in the run
+  /// `offset` is the index of the chunk's first element in the run.
+  std::int64_t row, column, count, offset;
 };
 
 template <class Visit>
@@ -49,10 +51,10 @@ struct ChunkSquares {
   float gradient = 0, weights = 0;
 };
 
-// Below, gradients and plain weights are read as they lie, float32 or bfloat16, in the loop that computes
-// with them: converted into a buffer before, they take twice the time.
+// The loops below read gradients and plain weights where they lie, float32 or bfloat16: a conversion into a
+// buffer first takes twice the time.
 
-/// Calls f with the gradients from element `offset` on, of their type.
+/// Calls f with a typed pointer to the gradients from element `offset` on.
 template <class F>
 void with_gradient(const FactoredRun& run, const UpdateFormats& formats, std::int64_t offset, F f) {
   if (formats.gradient == DType::kFloat32)
@@ -61,13 +63,13 @@ void with_gradient(const FactoredRun& run, const UpdateFormats& formats, std::in
     f(at_element<at::BFloat16>(run.gradient, offset));
 }
 
-/// Whether weights are all there is of them.
+/// Whether the weights have no further bits in master weights.
 bool are_plain(const UpdateFormats& formats) {
   return formats.weights == DType::kBFloat16 && formats.master == MasterFormat::kNone;
 }
 
-/// Sums of squares, which would each wait for its own last addition; the gradient's are added to `columns`,
-/// too.
+/// Sums of squares in several accumulators, because one would wait for its own last addition; the gradient's
+/// squares are also added to `columns`.
 template <class Gradient, class Weight>
 SLUICE_VECTOR_CLONES ChunkSquares chunk_squares(const Gradient* gradient, float scale, const Weight* weights,
                                                 std::int64_t n, float* columns) {
@@ -82,10 +84,10 @@ SLUICE_VECTOR_CLONES ChunkSquares chunk_squares(const Gradient* gradient, float 
   return {sum, weight_sum};
 }
 
-/// 1 / sqrt(V) of a chunk is row_root * column_roots[i], at most 1 / eps1.
+/// Upper bound of 1 / sqrt(V), which is row_root * column_roots[i]: 1 / eps1.
 constexpr float kMaxInverse = static_cast<float>(1 / kAdafactorEps1);
 
-/// The update of an element, before it is multiplied by a rate.
+/// Returns the update of an element, before the rate multiplies it.
 SLUICE_ELEMENT float update_of(float gradient, float row_root, float column_root) {
   const float inverse = row_root * column_root;
   return gradient * (inverse < kMaxInverse ? inverse : kMaxInverse);
@@ -103,7 +105,7 @@ SLUICE_VECTOR_CLONES float chunk_update_squares(const Gradient* gradient, float 
   return sum;
 }
 
-/// Constants of an update of a row's chunk.
+/// Constants of the update of a row's chunk.
 struct ChunkUpdate {
   float scale, row_root, decay, rate;
 
@@ -122,7 +124,7 @@ SLUICE_VECTOR_CLONES void chunk_update(float* weights, const Gradient* gradient,
   }
 }
 
-/// Updates plain bfloat16 weights, rounded with the low half of each draw.
+/// Updates plain bfloat16 weights, rounded stochastically with the low half of each draw.
 template <class Gradient>
 SLUICE_VECTOR_CLONES void chunk_update(std::uint16_t* weights, const std::uint32_t* draws,
                                        const Gradient* gradient, const float* column_roots, std::int64_t n,
@@ -136,7 +138,7 @@ SLUICE_VECTOR_CLONES void chunk_update(std::uint16_t* weights, const std::uint32
   }
 }
 
-/// Factors of 1 / sqrt(V).
+/// The row and column factors of 1 / sqrt(V).
 class Inverses {
  public:
   Inverses(const FactoredRun& run, double mean_row) : run_(run), mean_row_(mean_row) {
@@ -156,7 +158,7 @@ class Inverses {
   std::vector<float> columns_;
 };
 
-/// Squares of some rows by column and of all, and of their weights.
+/// Sums of a group of rows: squares of the gradient by column and in total, and squares of the weights.
 struct GroupSums {
   std::vector<double> columns;
   FactoredSums sums;

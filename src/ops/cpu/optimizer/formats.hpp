@@ -23,42 +23,44 @@
 
 namespace sluice::ops::cpu::optimizer {
 
-/// Elements that are worked on at a time.
+/// Number of elements that are converted at a time.
 inline constexpr std::int64_t kChunk = 1024;
 static_assert(kChunk % kStateBlock == 0);
 
 using Floats = std::array<float, kChunk>;
 using Draws = std::array<std::uint32_t, kChunk>;
 
-/// 32 random bits for each of the elements [begin, begin + n) of the matrix that `key` names: two rounds of a
-/// 32-bit finalizer (Wellons' lowbias32) over the element's number, keyed before each. Weights take the low
-/// half, second moments the high one.
+/// Computes 32 random bits for each of the elements [begin, begin + n) of the matrix that `key` names: two
+/// rounds of a 32-bit finalizer (Wellons' lowbias32) over the element's index, with the key added before each
+/// round. Weights use the low half, second moments the high half.
 void draw(std::uint64_t key, std::int64_t begin, std::int64_t n, std::uint32_t* out);
 
-// Below, n is any number; `to` and `from` do not overlap.
+// In the functions below, n is any number; `to` and `from` do not overlap.
 
 /// Reads n bfloat16 numbers as float32.
 void read_bfloat16(const std::uint16_t* from, std::int64_t n, float* to);
 void write_bfloat16(const float* from, std::int64_t n, std::uint16_t* to);
-/// Writes bfloat16 weights, rounded with the low half of each draw.
+/// Writes bfloat16 weights, rounded stochastically with the low half of each draw.
 void write_weights_stochastically(const float* from, const std::uint32_t* draws, std::int64_t n,
                                   std::uint16_t* to);
-/// Writes a bfloat16 moment of numbers that are not negative, rounded with the high half of each draw.
+/// Writes bfloat16 second moments, which are not negative, rounded stochastically with the high half of each
+/// draw.
 void write_moment_stochastically(const float* from, const std::uint32_t* draws, std::int64_t n,
                                  std::uint16_t* to);
 
-/// Reads n weights with 16 more bits each as float32.
+/// Reads n weights as float32: the bfloat16 and 16 more bits of each.
 void read_master32(const std::uint16_t* weights, const std::int16_t* rest, std::int64_t n, float* to);
 void write_master32(const float* from, std::int64_t n, std::uint16_t* weights, std::int16_t* rest);
 void read_master24(const std::uint16_t* weights, const std::int8_t* rest, std::int64_t n, float* to);
-/// Writes 24-bit master weights, rounded with the low 8 bits of each draw.
+/// Writes 24-bit master weights, rounded stochastically with the low 8 bits of each draw.
 void write_master24(const float* from, const std::uint32_t* draws, std::int64_t n, std::uint16_t* weights,
                     std::int8_t* rest);
 
-/// One scale for each kStateBlock elements, the last block being perhaps shorter.
+/// Reads codes of first moments. There is one scale for each kStateBlock elements; the last block may be
+/// shorter.
 void read_first_codes(const std::int8_t* codes, const float* scales, std::int64_t n, float* to);
 void write_first_codes(const float* from, std::int64_t n, std::int8_t* codes, float* scales);
-/// Reads codes of square roots of second moments.
+/// Reads codes of second moments, which store their square roots.
 void read_root_codes(const std::uint8_t* codes, const float* scales, std::int64_t n, float* to);
 void write_root_codes(const float* from, std::int64_t n, std::uint8_t* codes, float* scales);
 

@@ -14,8 +14,8 @@ using arithmetic::AdamWFactors;
 using arithmetic::LionFactors;
 using optimizer::Chunk;
 
-/// Elements that are read, computed and written before the next: few, so that a processor does two blocks at
-/// once and sees all arrays go on, and whole blocks of scales.
+/// Number of elements that are read, computed and written before the next ones: few, so that a processor
+/// overlaps two blocks and prefetches all arrays, and a multiple of the block that shares a scale.
 constexpr std::int64_t kBlock = 2 * kStateBlock;
 
 SLUICE_VECTOR_CLONES void update_chunk(const Chunk& chunk, const UpdateFormats& formats,

@@ -1,4 +1,4 @@
-// The optimizers' loops. Internal to src/ops.
+// The loops of the optimizers. Internal to src/ops.
 #pragma once
 
 #include "ops/buffers/adafactor.hpp"
@@ -6,7 +6,7 @@
 
 namespace sluice::ops::cpu {
 
-/// The functions of ops of the same names, on this processor.
+/// Compute the functions of ops of the same names on this processor.
 void update_moments(std::span<const UpdateRun> runs, const UpdateFormats& formats, const MomentStep& step);
 void read_master(const std::byte* weights, const std::byte* master, MasterFormat format, std::int64_t first,
                  std::int64_t n, float* out);

@@ -10,13 +10,13 @@
 namespace sluice::ops::cpu::optimizer {
 namespace {
 
-/// Chunks given to a thread at least: some 32 thousand elements.
+/// Least number of chunks for a thread: about 32 thousand elements.
 constexpr std::int64_t kGrain = 32768 / kChunk;
 
 }  // namespace
 
 void for_each_chunk(std::span<const UpdateRun> runs, const std::function<void(const Chunk&)>& visit) {
-  std::vector<std::int64_t> begins;  // number of each run's first chunk
+  std::vector<std::int64_t> begins;  // Index of each run's first chunk.
   begins.reserve(runs.size());
   std::int64_t all = 0;
   for (const UpdateRun& run : runs) {

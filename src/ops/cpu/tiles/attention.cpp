@@ -15,11 +15,11 @@
 namespace sluice::ops::cpu::tiles {
 namespace {
 
-/// Positions of each head of a group that pass over the keys together, at most, and the keys of a pass: these
-/// stay in a core's second cache.
+/// Largest number of positions of each head of a group that are processed together, and the number of keys of
+/// a pass: both stay in a core's second-level cache.
 constexpr std::int64_t kPositions = 128, kPassKeys = 2048;
 
-/// Keys and values, as left sides.
+/// Keys and values, packed as left sides.
 struct KeySides {
   explicit KeySides(const Heads& heads)
       : keys(by_position(heads.k, heads.length, heads.width, heads.key_stride), OperandSide::kLeft),
@@ -28,15 +28,15 @@ struct KeySides {
   PackedOperand keys, values;
 };
 
-/// 32 queries of one head on their way over the keys.
+/// 32 queries of one head, while they are multiplied by keys.
 struct QueryBlock {
   std::int64_t head, begin;
   TileRows queries;
-  float* output;  ///< transposed: [width up to a multiple of 32, 32]
+  float* output;  ///< Transposed output: [width rounded up to a multiple of 32, 32].
   RunningPowers powers;
 };
 
-/// Joins keys [begin, end), or what of them the queries see.
+/// Adds the attention to keys [begin, end) that the queries attend to.
 void join_panel(const Heads& heads, const KeySides& sides, QueryBlock& block, std::int64_t begin,
                 std::int64_t end) {
   begin = std::max(begin, heads.first_block(block.begin));
@@ -67,7 +67,7 @@ void write_output(const Heads& heads, const QueryBlock& block, std::uint16_t* ou
     heads.logsumexp[block.head * heads.length + block.begin + i] = block.powers.logsumexp(i);
 }
 
-/// Positions [begin, end) of all heads of the group.
+/// Computes attention for positions [begin, end) of all heads of the group.
 void attend(const Heads& heads, const KeySides& sides, std::int64_t begin, std::int64_t end,
             std::uint16_t* out) {
   const std::int64_t block_numbers = kBlock * round_up(heads.width, kBlock);
@@ -85,7 +85,8 @@ void attend(const Heads& heads, const KeySides& sides, std::int64_t begin, std::
       blocks.push_back({head, begin + first, queries.back().rows(first),
                         output.data() + std::ssize(blocks) * block_numbers, powers});
   }
-  // Panels begin at multiples of their length, so that results do not depend on who passes together.
+  // Panels begin at multiples of their length, so that results do not depend on which positions are processed
+  // together.
   const std::int64_t first_key = heads.first_key(begin) / kPanelKeys * kPanelKeys;
   for (std::int64_t pass = first_key; pass < end; pass += kPassKeys)
     for (QueryBlock& block : blocks) {
@@ -96,7 +97,8 @@ void attend(const Heads& heads, const KeySides& sides, std::int64_t begin, std::
   for (const QueryBlock& block : blocks) write_output(heads, block, out);
 }
 
-/// Fewer where several threads share a head: each should have some, of different costs.
+/// Returns the number of positions that are processed together: fewer if several threads share a head, so
+/// that each thread gets parts of different cost.
 std::int64_t positions_at_a_time(std::int64_t length, std::int64_t heads) {
   const std::int64_t threads = threads_per_head(heads);
   return threads > 1 ? std::clamp(length / (4 * threads) / kBlock * kBlock, kBlock, kPositions) : kPositions;
@@ -114,7 +116,8 @@ void attend(std::span<const TileAttention> wave) {
   const std::int64_t wanted = parts - wave[0].first_query / positions;
   const auto work = [&](std::int64_t head, std::int64_t item) {
     const auto i = static_cast<std::size_t>(head);
-    const std::int64_t begin = (parts - 1 - item) * positions;  // those that see the most keys first
+    // Positions that attend to the most keys come first.
+    const std::int64_t begin = (parts - 1 - item) * positions;
     attend(wave[i].heads, *sides[i], begin, std::min(begin + positions, length), wave[i].out);
   };
   share_out(heads, wanted, [&] { return work; });

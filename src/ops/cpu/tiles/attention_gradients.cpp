@@ -14,10 +14,11 @@
 namespace sluice::ops::cpu::tiles {
 namespace {
 
-/// Positions of a head, and keys, that meet in a panel.
+/// Number of positions of a head, and of keys, in a panel.
 constexpr std::int64_t kGradientPositions = 256, kGradientKeys = 256;
 
-/// Keys and values, as left sides, and their gradients [length, width], both up to multiples of 32.
+/// Keys and values, packed as left sides, and their gradients [length, width], both rounded up to multiples
+/// of 32.
 struct KeyGradients {
   explicit KeyGradients(const Heads& heads)
       : keys(by_position(heads.k, heads.length, heads.width, heads.key_stride), OperandSide::kLeft),
@@ -29,19 +30,20 @@ struct KeyGradients {
 
   PackedOperand keys, values, keys_by_width;
   AlignedSums d_keys, d_values;
-  OrderedAccumulation turns;  ///< order in which queries add to 32 keys
+  OrderedAccumulation turns;  ///< Order in which queries add to a block of 32 keys.
 };
 
-/// Some positions of one head: right sides, and what else backward knows of them.
+/// Some positions of one head: their packed right sides, and other inputs of the backward pass.
 struct QueryGradients {
-  std::int64_t number, head, begin, end;  ///< `number` such come before it
+  std::int64_t number, head, begin, end;  ///< `number` blocks of queries come before this one.
   PackedOperand queries, grads, queries_by_width, grads_by_width;
-  std::vector<float> logsumexp, delta;  ///< logsumexp and D of each query, see QueryTerms
-  AlignedSums d_queries;                ///< transposed: [width up to a multiple of 32, kGradientPositions]
+  std::vector<float> logsumexp, delta;  ///< Logsumexp and D of each query, see QueryTerms.
+  /// Transposed gradients: [width rounded up to a multiple of 32, kGradientPositions].
+  AlignedSums d_queries;
 };
 
-/// Probabilities and gradients of the scores against some positions: of 32 keys, as lines, and of a panel of
-/// keys, with positions as lines.
+/// Probabilities and gradients of the scores for some positions: for 32 keys, with keys as lines, and for a
+/// panel of keys, with positions as lines.
 struct Panel {
   PackedOperand weights{kBlock, kGradientPositions};
   PackedOperand grads{kBlock, kGradientPositions};
@@ -66,8 +68,8 @@ void block_gradients(const Heads& heads, const KeyGradients& k, const QueryGradi
                heads.log2_scale(), weights, grads, grads_by_query);
 }
 
-/// Adds to the gradients of 32 keys, whose tiles are in the panel, and of their values. No queries but
-/// `some`, counted from the panel's first, attend to them.
+/// Adds to the gradients of 32 keys and of their values, whose tiles are in the panel. Only the queries
+/// `some`, counted from the panel's first, attend to these keys.
 void add_to_keys(const QueryGradients& q, const Panel& panel, const Range& some, std::int64_t key,
                  std::int64_t width, KeyGradients& k) {
   const std::int64_t from = some.begin, depth = divide_up(some.count(), kDepth);
@@ -84,7 +86,8 @@ void add_to_queries(const Heads& heads, const KeyGradients& k, const Panel& pane
                     std::int64_t end_key, std::int64_t width, QueryGradients& q) {
   for (std::int64_t query = 0; query < q.end - q.begin; query += kBlock) {
     const std::int64_t begin = std::max(first_key, heads.first_block(q.begin + query));
-    const std::int64_t last = std::min(end_key, q.begin + query + kBlock);  // later ones it does not see
+    // The query does not attend to later keys.
+    const std::int64_t last = std::min(end_key, q.begin + query + kBlock);
     if (last <= begin) continue;
     for (std::int64_t i = 0; i < width; i += kBlock)
       multiply(k.keys_by_width.rows(i, begin), panel.grads_by_query.rows(query, begin - first_key),
@@ -97,13 +100,13 @@ void panel_gradients(const Heads& heads, KeyGradients& k, QueryGradients& q, Pan
                      std::int64_t first_key, std::int64_t end_key) {
   const std::int64_t width = round_up(heads.width, kBlock);
   for (std::int64_t key = first_key; key < end_key; key += kBlock) {
-    const std::int64_t begin = std::max(q.begin, key);  // earlier ones do not see the keys
+    const std::int64_t begin = std::max(q.begin, key);  // Earlier queries do not attend to the keys.
     const std::int64_t end = std::max(begin, heads.end_of_seeing(begin, q.end, key + kBlock));
     for (std::int64_t position = begin; position < end; position += kBlock)
       block_gradients(heads, k, q, panel, first_key, key, position);
-    // Queries come in the order of their positions. The first ones lie before the key and skip it, and those
-    // that begin past its document or window skip it too, as do all after them: the rest add to it one by
-    // one.
+    // Queries add in the order of their positions. The first queries lie before the key and skip it, and
+    // queries past its document or window skip it, as do all after them: the others add to it one after
+    // another.
     k.turns.wait(key / kBlock, q.number - key / kGradientPositions * heads.group);
     add_to_keys(q, panel, {begin - q.begin, end - q.begin}, key, width, k);
     k.turns.end(key / kBlock);
@@ -144,8 +147,9 @@ QueryGradients queries_of(const TileGradients& d, std::int64_t number) {
   return q;
 }
 
-/// So many that they stay in a core's second cache while the keys pass by; fewer where several threads share
-/// a head of keys, so that none waits long for its first turn.
+/// Returns the number of queries that are processed together: as many as stay in a core's second-level cache
+/// while the keys are read; fewer if several threads share a key head, so that none waits long for its first
+/// turn.
 std::int64_t queries_at_a_time(const Heads& shape, std::int64_t queries, std::int64_t heads) {
   constexpr std::int64_t kCache = 1 << 20;
   const std::int64_t bytes = kGradientPositions * round_up(shape.width, kBlock) * (4 * 2 + 4);
@@ -153,7 +157,7 @@ std::int64_t queries_at_a_time(const Heads& shape, std::int64_t queries, std::in
   return threads > 1 ? std::clamp<std::int64_t>(queries / (8 * threads), 1, most) : most;
 }
 
-/// Takes some positions over all keys that they see.
+/// Multiplies some positions by all keys that they attend to.
 void add_positions(const TileGradients& d, KeyGradients& k, std::vector<QueryGradients>& queries,
                    Panel& panel) {
   const Heads& heads = d.heads;
@@ -181,7 +185,7 @@ void write_key_gradients(const TileGradients& d, const KeyGradients& k, std::int
   }
 }
 
-/// Work of one thread on some heads.
+/// The work of one thread on some heads.
 class Worker {
  public:
   Worker(std::span<const TileGradients> wave, std::vector<std::optional<KeyGradients>>& keys,

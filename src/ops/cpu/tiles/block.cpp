@@ -12,7 +12,8 @@
 namespace sluice::ops::cpu::tiles {
 namespace {
 
-/// Configuration that the instruction reads; constant, because compilers do not know that it reads it.
+/// Tile configuration that the instruction reads. It is constant, because compilers do not know that the
+/// instruction reads it.
 struct alignas(64) Configuration {
   std::uint8_t palette = 1, start_row = 0;
   std::array<std::uint8_t, 14> reserved{};
@@ -27,7 +28,7 @@ bool processor_has_vectors() {
          __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
 }
 
-/// Whether ONEDNN_MAX_CPU_ISA is not set, or to instructions that hold one of these.
+/// Whether ONEDNN_MAX_CPU_ISA is unset, or names instructions that contain one of these names.
 bool user_allows(std::initializer_list<std::string_view> names) {
   const char* const most = std::getenv("ONEDNN_MAX_CPU_ISA");
   const std::string_view name = most == nullptr ? "" : most;
@@ -35,14 +36,14 @@ bool user_allows(std::initializer_list<std::string_view> names) {
          std::ranges::any_of(names, [&](std::string_view held) { return name.find(held) != name.npos; });
 }
 
-/// Two neighbours in depth, sixteen times.
+/// Returns a pair of neighbours in depth, repeated sixteen times.
 SLUICE_TILES inline __m512bh repeated(const std::uint16_t* pair) {
   std::int32_t both = 0;
   std::memcpy(&both, pair, sizeof both);
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
 }
 
-/// multiply_vectors() unrolled over the lines, so that their sums stay in registers.
+/// multiply_vectors(), unrolled over the lines so that their sums stay in registers.
 template <std::size_t... kLine>
 SLUICE_TILES inline void multiply_lines(const Tile* left, const Tile* right, std::int64_t depth_tiles,
                                         float* sums, std::int64_t stride, IntoSums into,

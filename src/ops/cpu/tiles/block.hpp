@@ -7,7 +7,7 @@
 namespace sluice::ops::cpu {
 
 /// Whether the processor multiplies vectors of bfloat16, with or without tile registers, and
-/// ONEDNN_MAX_CPU_ISA does not forbid them, which holds oneDNN back in the same way.
+/// ONEDNN_MAX_CPU_ISA does not forbid them (the variable that also limits oneDNN).
 [[nodiscard]] bool has_tiles();
 
 /// Whether blocks are multiplied on tile registers: the processor has them, the system lets this process use
@@ -25,8 +25,8 @@ namespace sluice::ops::cpu {
 
 namespace sluice::ops::cpu::tiles {
 
-/// Sets up the tile registers of this thread, if there are any, while it lives; whoever calls multiply()
-/// holds one. Requires has_tiles().
+/// Sets up the tile registers of this thread, if the processor has them, for the object's lifetime; every
+/// caller of multiply() must hold one. Requires has_tiles().
 class Registers {
  public:
   Registers();
@@ -41,18 +41,19 @@ struct TileRows {
   std::int64_t step;
 };
 
-/// sums [16, 16], rows `stride` apart, = or += left right, over so many tiles of depth; with vectors.
+/// Computes sums [16, 16], rows `stride` apart, = or += left right, over the given number of tiles of depth;
+/// with vector instructions.
 void multiply_vectors(const Tile* left, const Tile* right, std::int64_t depth_tiles, float* sums,
                       std::int64_t stride, IntoSums into);
 
-/// sums [32, 32], rows `stride` apart, = or += left right, over so many tiles of depth; on tile registers.
-/// Calls `meanwhile` with each of them.
+/// Computes sums [32, 32], rows `stride` apart, = or += left right, over the given number of tiles of depth;
+/// on tile registers. Calls `meanwhile` once for each tile of depth.
 template <class ProgressHook>
 SLUICE_TILES inline void multiply_registers(const TileRows& left, const TileRows& right,
                                             std::int64_t depth_tiles, float* sums, std::int64_t stride,
                                             IntoSums into, ProgressHook& meanwhile) {
-  // Compilers know neither that loading a tile reads memory nor that storing one writes it: what was laid out
-  // must be there by now, and what is read later must be read later.
+  // Compilers do not know that a tile load reads memory or that a tile store writes it: earlier writes must
+  // be done by this point, and later reads must stay after it.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const auto bytes = static_cast<std::size_t>(stride) * sizeof(float);
   float* const lower = sums + kLines * stride;
@@ -68,8 +69,8 @@ SLUICE_TILES inline void multiply_registers(const TileRows& left, const TileRows
     _tile_zero(3);
   }
   for (std::int64_t d = 0; d < depth_tiles; ++d) {
-    // First all loads: where another program computes on the same core, these and products do not overlap,
-    // and changing from one to the other costs time.
+    // All loads come first: if another program computes on the same core, loads and products do not overlap,
+    // and each switch between the two costs time.
     _tile_loadd(4, left.tiles + d, 64);
     _tile_loadd(6, right.tiles + d, 64);
     _tile_loadd(7, right.tiles + right.step + d, 64);
@@ -87,8 +88,8 @@ SLUICE_TILES inline void multiply_registers(const TileRows& left, const TileRows
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
-/// sums [32, 32], rows `stride` apart, = or += left right, over so many tiles of depth. Calls `meanwhile`
-/// once for each of them, for what may be done beside the products.
+/// Computes sums [32, 32], rows `stride` apart, = or += left right, over the given number of tiles of depth.
+/// Calls `meanwhile` once for each tile of depth, for work that overlaps with the products.
 template <class ProgressHook>
 SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles,
                                   float* sums, std::int64_t stride, IntoSums into, ProgressHook&& meanwhile) {
@@ -102,7 +103,7 @@ SLUICE_TILES inline void multiply(const TileRows& left, const TileRows& right, s
   }
 }
 
-/// Multiplies blocks without polling for anything beside.
+/// Multiplies blocks without a progress hook.
 void multiply(const TileRows& left, const TileRows& right, std::int64_t depth_tiles, float* sums,
               std::int64_t stride, IntoSums into);
 

@@ -5,7 +5,7 @@
 namespace sluice::ops::cpu::tiles {
 namespace {
 
-/// The bits of [begin, end), of which both may lie outside of 32.
+/// Returns 32 bits with bits [begin, end) set; both bounds may lie outside 0 .. 32.
 std::uint32_t bits(std::int64_t begin, std::int64_t end) { return lowest_bits(end) & ~lowest_bits(begin); }
 
 }  // namespace
@@ -24,7 +24,7 @@ void Heads::who_sees(std::int64_t position, std::int64_t begin, std::int64_t end
   const std::int64_t count = std::min(kBlock, length - position);
   std::int64_t last = document == nullptr ? count : 0;
   for (std::int64_t key = begin; key < end; ++key) {
-    // Documents follow one another, so the queries that see a key are neighbours.
+    // Documents follow one another, so the queries that attend to a key are consecutive.
     while (last < count && first_key(position + last) <= key) ++last;
     *seen++ = bits(key - position, last);
   }

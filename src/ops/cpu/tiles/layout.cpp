@@ -11,7 +11,7 @@ SLUICE_VECTORS_BEGIN
 namespace sluice::ops::cpu::tiles {
 namespace {
 
-/// 32 numbers of each of 16 lines, a line per register; beyond the matrix zeros.
+/// Loads 32 numbers of each of 16 lines, one line per register; zeros beyond the matrix.
 SLUICE_TILES void load_lines(const Operand& side, std::int64_t line, std::int64_t depth, __m512i* rows) {
   const __mmask32 mask = lowest_bits(side.depth - depth);
   const std::uint16_t* source = side.data + line * side.line_stride + depth;
@@ -22,8 +22,8 @@ SLUICE_TILES void load_lines(const Operand& side, std::int64_t line, std::int64_
   }
 }
 
-/// 16 pairs of neighbours in depth of each of 32 lines, a pair of 16 lines per register: those of the lower
-/// lines, then those of the upper ones; beyond the matrix zeros.
+/// Loads 16 pairs of neighbours in depth of each of 32 lines, a pair of 16 lines per register: first the
+/// lower lines, then the upper lines; zeros beyond the matrix.
 SLUICE_TILES void load_pairs(const Operand& side, std::int64_t line, std::int64_t depth, __m512i* rows) {
   const __mmask32 mask = lowest_bits(side.lines - line);
   const std::uint16_t* source = side.data + depth * side.depth_stride + line;
@@ -76,7 +76,7 @@ SLUICE_TILES void pack_pairs(const Operand& side, bool turns, std::int64_t first
 
 void pack(const Operand& side, OperandSide side_of_product, std::int64_t first_line, std::int64_t lines,
           std::int64_t first_depth, std::int64_t depth_tiles, Tile* target) {
-  // Lines are rows of a left tile, pairs are rows of a right one.
+  // Lines are the rows of a left tile; pairs are the rows of a right tile.
   if (side.depth_stride == 1)
     pack_lines(side, side_of_product == OperandSide::kRight, first_line, lines, first_depth, depth_tiles,
                target);

@@ -21,19 +21,19 @@ SLUICE_VECTORS_BEGIN
 namespace sluice::ops::cpu::tiles {
 namespace {
 
-/// Lines of the right side that are laid out and multiplied at a time, at most.
+/// Largest number of lines of the right side that are packed and multiplied at a time.
 constexpr std::int64_t kPanel = 128;
-/// Tiles of the left side that are laid out at a time, for the second cache; but so many lines at least, or
-/// the right side would be laid out too often.
+/// Number of tiles of the left side that are packed at a time, to fit the second-level cache; at least
+/// kMinLines lines, or the right side would be packed too often.
 constexpr std::int64_t kLeftTiles = 512, kMinLines = 512;
-/// Depth that is worked on at a time where results can be added to.
+/// Depth that is multiplied at a time if the result can be added to.
 constexpr std::int64_t kAddedDepth = 1024;
 
 struct alignas(64) Sums {
   std::array<float, kBlock * kBlock> values;
 };
 
-/// Operands that a thread has laid out, kept for its next product.
+/// Packed operands of a thread, whose memory is reused by its next product.
 struct Scratch {
   std::vector<Tile> left, right;
 };
@@ -48,7 +48,7 @@ Tile* at_least(std::vector<Tile>& buffer, std::int64_t count) {
   return buffer.data();
 }
 
-/// Memory that will be laid out next, which is fetched a little with each of so many calls.
+/// Memory that will be packed next and is prefetched, a part with each call.
 class Ahead {
  public:
   Ahead(const Operand& side, Range lines, Range depth, std::int64_t calls) {
@@ -76,7 +76,7 @@ class Ahead {
   }
 
  private:
-  static constexpr std::int64_t kChunk = 32;  // numbers in a line of the cache
+  static constexpr std::int64_t kChunk = 32;  // Numbers in a cache line.
   const std::uint16_t* next_ = nullptr;
   std::int64_t chunk_ = 0, chunks_ = 0, skip_ = 0, left_ = 0, per_call_ = 0;
 };
@@ -112,7 +112,7 @@ SLUICE_TILES void write_sums(const Sums& sums, const BlockTarget& out, IntoSums 
   }
 }
 
-/// Past the caches: a gradient is not read before many others are written.
+/// Stores past the caches: a gradient is not read again before many others are written.
 SLUICE_TILES void stream_sums(const Sums& sums, const BlockTarget& out) {
   const float* from = sums.values.data();
   auto* to = static_cast<float*>(out.data);
@@ -122,7 +122,7 @@ SLUICE_TILES void stream_sums(const Sums& sums, const BlockTarget& out) {
   }
 }
 
-/// Whether a block can be written past the caches: in whole lines of them.
+/// Whether a block can be stored past the caches, in whole cache lines.
 bool is_whole(const BlockTarget& out) {
   constexpr std::uintptr_t kLine = 64;
   return out.mask == lowest_bits(kBlock) && reinterpret_cast<std::uintptr_t>(out.data) % kLine == 0 &&
@@ -138,7 +138,7 @@ void write(const Sums& sums, const BlockTarget& out, TileResult result) {
     write_sums(sums, out, IntoSums{result == TileResult::kAdds});
 }
 
-/// Some rows of the result and a part of the depth, with the left side laid out.
+/// Some rows of the result and a part of the depth, with the left side packed.
 struct Strip {
   const TileTarget& out;
   const Operand& right;
@@ -156,7 +156,7 @@ struct Strip {
   }
 };
 
-/// Some columns of a strip; `next` are those that will follow.
+/// Multiplies some columns of a strip; `next` are the columns that follow, which are prefetched.
 SLUICE_TILES void multiply_panel(const Strip& strip, Range columns, Range next) {
   const std::int64_t lines = round_up(columns.count(), kBlock), tiles = strip.depth_tiles;
   Tile* const right = at_least(scratch().right, lines / kLines * tiles);
@@ -172,7 +172,7 @@ SLUICE_TILES void multiply_panel(const Strip& strip, Range columns, Range next) 
   }
 }
 
-/// A thread's columns of a strip, in panels of about the same width.
+/// Multiplies a thread's columns of a strip, in panels of about equal width.
 SLUICE_TILES void multiply_panels(const Strip& strip, Range columns) {
   const Registers registers;
   const std::int64_t panels = divide_up(columns.count(), kPanel);
@@ -185,13 +185,13 @@ SLUICE_TILES void multiply_panels(const Strip& strip, Range columns) {
   _mm_sfence();
 }
 
-/// Parts of a product that are worth a thread.
+/// Returns the number of parts of a product for one thread.
 std::int64_t grain(std::int64_t multiplications) { return divide_up(std::int64_t{1} << 22, multiplications); }
 
 Tile* pack_left(const Operand& left, Range rows, Range depth, std::int64_t depth_tiles) {
   const std::int64_t blocks = divide_up(rows.count(), kBlock), block_tiles = 2 * depth_tiles;
   Tile* const target = at_least(scratch().left, blocks * block_tiles);
-  constexpr std::int64_t kCost = 128;  // multiplications in the time of one number
+  constexpr std::int64_t kCost = 128;  // Multiplications that take as long as moving one number.
   at::parallel_for(0, blocks, grain(kBlock * depth.count() * kCost),
                    [&](std::int64_t begin, std::int64_t end) {
                      pack(left, OperandSide::kLeft, rows.begin + begin * kBlock, (end - begin) * kBlock,
@@ -206,7 +206,7 @@ void multiply_strip(const TileTarget& out, const Operand& left, const Operand& r
   const std::int64_t depth_tiles = divide_up(depth.count(), kDepth);
   const Strip strip{out,   right,       pack_left(left, rows, depth, depth_tiles),       rows,
                     depth, depth_tiles, depth.begin > 0 ? TileResult::kAdds : out.result};
-  // Blocks and not panels are shared out: three panels would keep one of two threads busy for twice as long.
+  // Threads share blocks, not panels: with three panels, one of two threads would be busy for twice as long.
   at::parallel_for(0, divide_up(right.lines, kBlock), grain(rows.count() * depth.count() * kBlock),
                    [&](std::int64_t begin, std::int64_t end) {
                      multiply_panels(strip, {begin * kBlock, std::min(end * kBlock, right.lines)});

@@ -1,8 +1,8 @@
-// Products of bfloat16, block by block of tiles. Internal to src/ops.
+// Products of bfloat16 matrices, block by block of tiles. Internal to src/ops.
 //
 // The weights or gradients of a product with few rows lie in memory, not in a cache: their next lines are
-// fetched while tiles are multiplied, and gradients go past the caches. The library's products do neither,
-// and take 1.05 to 1.7 times as long for those of an expert.
+// prefetched while tiles are multiplied, and gradients are stored past the caches. oneDNN's products do
+// neither, and take 1.05 to 1.7 times as long on an expert's sizes.
 #pragma once
 
 #include "ops/cpu/tiles/layout.hpp"
@@ -11,21 +11,21 @@
 
 namespace sluice::ops::cpu {
 
-/// Treatment of the sums, which are float32: rounded to bfloat16, kept, or added to what is there.
+/// How a product stores its float32 sums: rounded to bfloat16, as they are, or added to the destination.
 enum class TileResult : std::uint8_t { kRounded, kReplaces, kAdds };
 
-/// Destination of a product: rows `stride` elements apart, of bfloat16 if rounded, else of float32.
+/// Destination of a product: rows `stride` elements apart, bfloat16 if the product is rounded, else float32.
 struct TileTarget {
   void* data;
   std::int64_t stride;
   TileResult result;
 };
 
-/// The greatest depth of a product that is rounded.
+/// Largest depth of a product that is rounded.
 inline constexpr std::int64_t kMaxRoundedDepth = 4096;
 
-/// out [left.lines, right.lines] = or += left right, both of one depth > 0. Requires has_tiles(). Keeps up to
-/// some MiB per thread for its next call.
+/// Computes out [left.lines, right.lines] = or += left right, whose depths are equal and > 0. Requires
+/// has_tiles(). Each thread keeps up to some MiB for its next call.
 void tile_matmul(const TileTarget& out, const tiles::Operand& left, const tiles::Operand& right);
 
 }  // namespace sluice::ops::cpu

@@ -1,4 +1,4 @@
-// Whole sides of products on matrix tiles, and their sums, for attention. Internal to src/ops.
+// Packed sides of products on matrix tiles, and their sums, for attention. Internal to src/ops.
 #pragma once
 
 #include "base/round.hpp"
@@ -11,7 +11,7 @@
 
 namespace sluice::ops::cpu::tiles {
 
-/// Sums of products, first zeros, where a register's row is a line of the cache.
+/// Sums of products, zero at first, with each register row in one cache line.
 class AlignedSums {
  public:
   explicit AlignedSums(std::int64_t count) : lines_(static_cast<std::size_t>(divide_up(count, kLines))) {}
@@ -25,10 +25,10 @@ class AlignedSums {
   std::vector<Line> lines_;
 };
 
-/// The tiles of a whole side.
+/// The packed tiles of a whole side.
 class PackedOperand {
  public:
-  /// Not set yet: lines and depth are taken up to multiples of 32.
+  /// Allocates the tiles, uninitialised: lines and depth are rounded up to multiples of 32.
   PackedOperand(std::int64_t lines, std::int64_t depth)
       : depth_tiles_(divide_up(depth, kDepth)),
         tiles_(std::make_unique_for_overwrite<Tile[]>(
@@ -38,7 +38,7 @@ class PackedOperand {
   }
 
   [[nodiscard]] std::int64_t depth_tiles() const { return depth_tiles_; }
-  /// 32 lines from `line` on, from `depth` on; 32 divides both.
+  /// Returns 32 lines from `line` on, from `depth` on; both are multiples of 32.
   [[nodiscard]] TileRows rows(std::int64_t line, std::int64_t depth = 0) const {
     return {tiles_.get() + line / kLines * depth_tiles_ + depth / kDepth, depth_tiles_};
   }
@@ -52,7 +52,7 @@ class PackedOperand {
   std::unique_ptr<Tile[]> tiles_;
 };
 
-/// Rows [positions, width] of a head, `stride` apart: positions as lines of a side, or as its depth.
+/// Rows [positions, width] of a head, `stride` apart, as a side: positions are its lines, or its depth.
 inline Operand by_position(const std::uint16_t* data, std::int64_t positions, std::int64_t width,
                            std::int64_t stride) {
   return {data, positions, width, stride, 1};

@@ -12,9 +12,9 @@ SLUICE_VECTORS_BEGIN
 namespace sluice::ops::cpu::tiles {
 namespace {
 
-/// 2^x: a polynomial for the part behind the point, of least relative error over [0, 1).
+/// Computes 2^x by a polynomial for the fractional part, of least relative error over [0, 1).
 SLUICE_TILES inline __m512 power_of_two(__m512 x) {
-  constexpr int kDown = 0x9;  // rounds down, raises nothing
+  constexpr int kDown = 0x9;  // Rounding mode: down, without exceptions.
   const __m512 r = _mm512_reduce_ps(x, kDown);
   __m512 p = _mm512_set1_ps(0.01353417F);
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.05201146F));
@@ -24,15 +24,15 @@ SLUICE_TILES inline __m512 power_of_two(__m512 x) {
   return _mm512_scalef_ps(p, x);
 }
 
-/// The 32 numbers of two vectors, in order.
+/// Rounds two vectors to bfloat16 and returns their 32 numbers in order.
 SLUICE_TILES inline __m512i both_rounded(__m512 lower, __m512 upper) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(upper, lower));
 }
 
-/// The 16 queries from `half` on.
+/// Returns the mask of the 16 queries from `half` on.
 __mmask16 half_of(std::uint32_t seen, std::int64_t half) { return static_cast<__mmask16>(seen >> half); }
 
-/// The largest score of each of 16 queries; kSome: of the keys that it sees.
+/// Returns the largest score of each of 16 queries; with kSome, among the keys that the query attends to.
 template <bool kSome>
 SLUICE_TILES __m512 largest_of(const float* scores, std::int64_t keys, SeenBits seen, std::int64_t half,
                                float least) {
@@ -49,7 +49,7 @@ SLUICE_TILES __m512 largest_of(const float* scores, std::int64_t keys, SeenBits 
   return _mm512_max_ps(even, odd);
 }
 
-/// Weights of 16 queries, as rows of right tiles; returns their sums.
+/// Writes the softmax weights of 16 queries as rows of right tiles; returns their sums.
 template <bool kSome>
 SLUICE_TILES __m512 weigh(const float* scores, std::int64_t keys, SeenBits seen, std::int64_t half,
                           float scale, __m512 largest, Tile* target) {
@@ -72,19 +72,19 @@ SLUICE_TILES __m512 weigh(const float* scores, std::int64_t keys, SeenBits seen,
   return _mm512_add_ps(even_sum, odd_sum);
 }
 
-/// Rows of 32 by `factor`, 16 columns of them.
+/// Multiplies 16 columns by `factor`, in rows of 32 numbers.
 SLUICE_TILES void scale_columns(float* columns, std::int64_t rows, __m512 factor) {
   for (std::int64_t i = 0; i < rows; ++i, columns += kBlock)
     _mm512_store_ps(columns, _mm512_mul_ps(_mm512_load_ps(columns), factor));
 }
 
-/// Numbers of bfloat16 as float32, zeros where the mask has none.
+/// Returns bfloat16 numbers as float32, with zeros where the mask is unset.
 SLUICE_TILES inline __m512 widened(const std::uint16_t* numbers, __mmask16 mask) {
   return _mm512_castsi512_ps(
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, numbers)), 16));
 }
 
-/// 16 queries of one key: probabilities, and gradients of their scores.
+/// Values of one key for 16 queries: probabilities, and gradients of the scores.
 struct Gradients {
   __m512 weights, scores;
 };
@@ -101,7 +101,7 @@ SLUICE_TILES inline Gradients gradients_at(const KeyBlock& block, std::int64_t a
   return {weights, _mm512_mul_ps(weights, grads)};
 }
 
-/// One key of 32 queries, written as a row of left tiles; returns the gradients.
+/// Writes one key of 32 queries as a row of left tiles; returns the gradients.
 template <bool kSome>
 SLUICE_TILES inline __m512i gradient_row(const KeyBlock& block, std::int64_t key, const QueryTerms& terms,
                                          std::uint32_t seen, float scale, const BlockTiles& weights,

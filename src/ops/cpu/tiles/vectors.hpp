@@ -1,4 +1,4 @@
-// Vector code that laying out tiles and the loops between their products share. Internal to src/ops.
+// Vector code that the packing of tiles and the loops between products share. Internal to src/ops.
 #pragma once
 
 #include "ops/cpu/tiles/layout.hpp"
@@ -7,7 +7,7 @@
 
 #include <immintrin.h>
 
-// GCC takes the "undefined" operands inside its own vector functions for mistakes of those that call them.
+// GCC warns of the deliberately undefined operands inside its own vector functions.
 #if defined(__GNUC__) && !defined(__clang__)
 #define SLUICE_VECTORS_BEGIN                                                                 \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") \
@@ -22,7 +22,7 @@ SLUICE_VECTORS_BEGIN
 
 namespace sluice::ops::cpu::tiles {
 
-/// Rows become columns, of 16 x 16 elements of four bytes.
+/// Transposes a matrix of 16 x 16 elements of four bytes, one register per row.
 SLUICE_TILES inline void transpose(__m512i* rows) {
   __m512i half[16];
   for (int i = 0; i < 16; i += 2) {
@@ -49,12 +49,13 @@ SLUICE_TILES inline void transpose(__m512i* rows) {
   }
 }
 
-/// Neighbours in depth side by side, as rows of right tiles: of the lower and of the upper 16 lines.
+/// Neighbours in depth side by side, as rows of right tiles: one register for the lower 16 lines, one for the
+/// upper 16.
 struct Pairs {
   __m512i lower, upper;
 };
 
-/// Interleaves two lines of 32 elements of two bytes.
+/// Interleaves two lines of 32 elements of two bytes each.
 SLUICE_TILES inline Pairs pairs_of(__m512i even, __m512i odd) {
   const __m512i lower = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
                                          38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
@@ -62,7 +63,7 @@ SLUICE_TILES inline Pairs pairs_of(__m512i even, __m512i odd) {
   return {_mm512_permutex2var_epi16(even, lower, odd), _mm512_permutex2var_epi16(even, upper, odd)};
 }
 
-/// Interleaves two neighbours of 16 lines that lie one after the other in a register.
+/// Interleaves the two neighbours of 16 lines that a register holds one after the other.
 SLUICE_TILES inline __m512i side_by_side(__m512i both) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
                                          22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);

@@ -1,5 +1,5 @@
-// How threads share the heads of attention on matrix tiles: there may be fewer heads than threads, and a head
-// of keys has one gradient, to which all its queries add. Internal to src/ops.
+// Distribution of the heads of attention on matrix tiles over threads: there may be fewer heads than threads,
+// and all queries of a key head add to its one gradient. Internal to src/ops.
 #pragma once
 
 #include "ops/cpu/tiles/block.hpp"
@@ -16,8 +16,8 @@
 
 namespace sluice::ops::cpu::tiles {
 
-/// Calls f(some of the heads) until all had their turn: as many at a time as there are threads, for what is
-/// laid out for a head takes memory.
+/// Calls f(some of the heads) until all are done, with as many heads at a time as there are threads, because
+/// the packed data of a head takes memory.
 template <class Head, class F>
 void for_each_wave(std::span<const Head> heads, F&& f) {
   const auto most = static_cast<std::size_t>(at::get_num_threads());
@@ -25,12 +25,12 @@ void for_each_wave(std::span<const Head> heads, F&& f) {
     f(heads.subspan(first, std::min(most, heads.size() - first)));
 }
 
-/// Threads that one of `heads` heads has at least.
+/// Returns the least number of threads for one of `heads` heads.
 inline std::int64_t threads_per_head(std::int64_t heads) { return at::get_num_threads() / heads; }
 
-/// Does the `items` items of each head on all threads: each calls make_work() once, and what that returns
-/// with (head, item). Threads begin with a head of their own, as far as there are, and then help with others.
-/// The items of a head begin in order.
+/// Runs the `items` items of each head on all threads: each thread calls make_work() once, and calls its
+/// result with (head, item). Threads begin with different heads where possible, then help with others. The
+/// items of a head begin in order.
 template <class MakeWork>
 void share_out(std::int64_t heads, std::int64_t items, MakeWork&& make_work) {
   std::vector<std::atomic<std::int64_t>> next(static_cast<std::size_t>(heads));
@@ -46,24 +46,24 @@ void share_out(std::int64_t heads, std::int64_t items, MakeWork&& make_work) {
   });
 }
 
-/// Who may add to each of some blocks next. Sums depend on the order of what is added: this one is the same
-/// for any number of threads.
+/// Fixes the order in which threads add to each of some blocks. The bits of a sum depend on the order of
+/// additions; this order is the same for any number of threads.
 class OrderedAccumulation {
  public:
   explicit OrderedAccumulation(std::int64_t blocks) : done_(static_cast<std::size_t>(blocks)) {}
 
-  /// Waits for the first `count` additions to the block.
+  /// Waits until the first `count` additions to the block are done.
   void wait(std::int64_t block, std::int64_t count) const {
     const auto& done = done_[static_cast<std::size_t>(block)];
     for (std::int32_t now = done.load(); now < count; now = done.load()) done.wait(now);
   }
-  /// One more addition is done.
+  /// Marks one more addition to the block as done.
   void end(std::int64_t block) {
     auto& done = done_[static_cast<std::size_t>(block)];
     ++done;
     done.notify_all();
   }
-  /// Nobody waits any longer: some addition will never come.
+  /// Releases all waiting threads, because some addition will never happen.
   void abandon() {
     constexpr std::int32_t kMoreThanAll = 1 << 30;
     for (auto& done : done_) {
