@@ -5,6 +5,8 @@
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 
+#include <fmt/format.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +26,16 @@ void parse(CLI::App& app, const Words& words) {
   app.parse(reversed);
 }
 
+/// Text for wrong arguments: the error, and the command whose help lists what is expected.
+std::string usage_text(const CLI::App* app, const CLI::Error& error) {
+  std::string command = "sluice";
+  for (const CLI::App* at = app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    command += " " + at->get_name();
+  }
+  return fmt::format("{}\nRun `{} --help` to see what is expected.\n", error.what(), command);
+}
+
 int print_help(const CLI::App& app) {
   std::cout << app.help() << std::flush;
   console::require_written();
@@ -35,6 +47,7 @@ int parse_and_act(Words words) {
                "sluice");
   app.set_version_flag("--version", versions_text);
   app.require_subcommand(1);
+  app.failure_message(usage_text);
   CommandLine line{.app = app, .words = words, .rank_command = take_rank_command(words)};
   for (const auto add : {add_run,        add_launch,  add_check,      add_plan,          add_submit,
                          add_requeue,    add_inspect, add_synthesize, add_verify,        add_tokenize,

@@ -158,7 +158,8 @@ fs::path save_adapter(Communicator& comm, const AdapterDescription& adapters,
 
 void save_adapter(const AdapterDescription& adapters, const ParameterManifest& manifest,
                   const ShardValues& values, const fs::path& target, const AdapterSaveOptions& options) {
-  SLUICE_ASSERT(values.plan().world() == 1, "values of {} ranks", values.plan().world());
+  SLUICE_ASSERT(values.plan().world() == 1, "the adapter's values are shared by {} ranks, expected one",
+                values.plan().world());
   AdapterSaver saver(nullptr, manifest, values, options.chunk_bytes);
   save_with(saver, adapters, manifest, target, options);
 }

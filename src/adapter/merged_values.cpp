@@ -9,7 +9,7 @@ namespace sluice {
 MergedValues::MergedValues(const ParameterManifest& manifest, const ShardValues& weights,
                            const ShardValues& adapters)
     : manifest_(&manifest), weights_(weights), adapters_(&adapters), adapted_(adapted_weights(manifest)) {
-  SLUICE_ASSERT(plan().world() == 1, "values of {} ranks", plan().world());
+  SLUICE_ASSERT(plan().world() == 1, "the weights are shared by {} ranks, expected one", plan().world());
   for (std::size_t i = 0; i < adapted_.size(); ++i)
     plan().owned_runs(adapted_[i].weight, 0, [&](const ShardPlan::OwnedRun& run) {
       runs_.push_back({run.arena_begin, run.count, run.tensor_begin, i});

@@ -155,7 +155,7 @@ std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const P
 
 std::string peft_config_text(const AdapterDescription& adapters, const ParameterManifest& manifest,
                              const PeftStyle& style, std::string_view base_model) {
-  SLUICE_ASSERT(!adapters.empty(), "an adapter of nothing");
+  SLUICE_ASSERT(!adapters.empty(), "an adapter needs at least one weight");
   std::vector<std::int64_t> ranks;
   std::vector<double> alphas;
   for (const AdaptedTensor& adapted : adapters.tensors) {

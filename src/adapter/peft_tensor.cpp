@@ -42,7 +42,7 @@ void for_each_move(const PeftTensor& tensor, const ParameterManifest& manifest, 
     const Range inside = common(file, {part.begin, part.end()});
     if (inside.count() <= 0) continue;
     const auto index = manifest.find(part.tensor);
-    SLUICE_ASSERT(index.has_value(), "the manifest has no {}", part.tensor);
+    SLUICE_ASSERT(index.has_value(), "the manifest has no tensor {}", part.tensor);
     SLUICE_ASSERT(part.range.begin + part.range.count <= manifest[*index].element_count(),
                   "{} is too large for {}", tensor.entry.name, part.tensor);
     FileRange range = part.range;

@@ -16,8 +16,9 @@ InputFile open_file(const std::filesystem::path& path, std::int64_t bytes) {
   std::optional<InputFile> direct = InputFile::open_direct(path);
   InputFile file = direct ? std::move(*direct) : InputFile::open(path);
   if (file.size_bytes() != bytes)
-    fail(ExitCode::kBadData, "{} has {} bytes, and {} when it was saved", path.string(), file.size_bytes(),
-         bytes);
+    fail(ExitCode::kBadData,
+         "{} has {} bytes, expected {} as when it was saved: the file was cut short or changed",
+         path.string(), file.size_bytes(), bytes);
   return file;
 }
 

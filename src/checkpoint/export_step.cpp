@@ -95,7 +95,7 @@ class FileValues final : public ShardValues {
     while (count > 0) {
       const std::int64_t inside = begin - run->begin;
       const std::int64_t part = std::min({count, run->count - inside, kPieceElements});
-      SLUICE_ASSERT(part > 0, "no weights are saved for element {}", begin);
+      SLUICE_ASSERT(part > 0, "the step has no saved weights for element {}", begin);
       read_part(*run, {inside, inside + part}, dtype, out);
       begin += part;
       count -= part;

@@ -52,7 +52,7 @@ void RankFileWriter::create(const std::filesystem::path& directory) {
 }
 
 SavedFile RankFileWriter::close() {
-  SLUICE_ASSERT(out_->bytes() == file_.bytes, "{} bytes were written of {}, planned {}", out_->bytes(),
+  SLUICE_ASSERT(out_->bytes() == file_.bytes, "found {} bytes written to {}, planned {}", out_->bytes(),
                 file_.name, file_.bytes);
   out_->close();
   file_.blocks = out_->digests();

@@ -131,7 +131,7 @@ SavedFile file_from(const Reader& in) {
         fmt::format("{} has digests of another number of blocks than its {} bytes", file.name, file.bytes));
   for (std::size_t at = 0; at < blocks.size(); at += kHexDigits) {
     const std::optional<Digest> digest = digest_from_hex(std::string_view(blocks).substr(at, kHexDigits));
-    if (!digest) in.reject(fmt::format("a digest of {} is no digest", file.name));
+    if (!digest) in.reject(fmt::format("a digest of {} is not a hexadecimal number", file.name));
     file.blocks.push_back(*digest);
   }
   if (in.has("hosts"))
@@ -174,7 +174,7 @@ std::vector<std::string> hosts_from(const Reader& in) {
     if (!host.is_string()) in.reject("\"hosts\" has something else than a name");
     hosts.push_back(host.get<std::string>());
   }
-  if (hosts.empty()) in.reject("\"hosts\" names none");
+  if (hosts.empty()) in.reject("\"hosts\" is empty, expected the hosts of the files");
   return hosts;
 }
 
@@ -309,7 +309,7 @@ SavedStep parse_manifest(std::string_view text, const std::string& name) {
   if (!rest.starts_with(kMiddle) || rest.substr(kMiddle.size(), kHexDigits) != digest_of(content).hex())
     reject("its digest is not that of its content, so it was changed after it was written");
   const json parsed = json::parse(content, nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) reject("it is no JSON");
+  if (parsed.is_discarded()) reject("it is not valid JSON; was the file cut short?");
   return step_from(Reader(parsed, name));
 }
 

@@ -129,7 +129,7 @@ Json tools_of(JsonRow& row) {
   if (tools.is_null() || tools == "") return nullptr;
   // Some tables keep the list as a text, because its schemas differ from line to line.
   if (tools.is_string()) tools = Json::parse(tools.get<std::string>(), nullptr, /*allow_exceptions=*/false);
-  if (!tools.is_array()) fail(ExitCode::kBadData, "'{}' is no list", key);
+  if (!tools.is_array()) fail(ExitCode::kBadData, "'{}' is no list of tools", key);
   if (tools.empty()) return nullptr;
   return row.has("messages") && row.has("tools") ? tools : wrapped_functions(tools);
 }

@@ -159,7 +159,8 @@ class Tokenization {
     report_.targets = output_->writer().target_count();
     report_.has_mask = output_->writer().has_mask();
     if (report_.tokens == 0)
-      fail(ExitCode::kBadData, "the sources hold no document with a token{}",
+      fail(ExitCode::kBadData,
+           "the sources hold no document with a token{}; expected text in at least one of them",
            holdout_ ? " beside those that are held out" : "");
     if (holdout_) {
       report_.holdout_tokens = holdout_->writer().token_count();

@@ -95,8 +95,8 @@ std::vector<PackPosition> BatchSource::positions(std::int64_t step) {
 void BatchSource::go_on(std::int64_t step, const std::vector<PackPosition>& positions) {
   if (!files_ || positions.empty()) return;
   const std::vector<std::int64_t> given = mixture_->taken(step * options_.batch_sequences);
-  SLUICE_ASSERT(positions.size() == given.size(), "positions of {} sources, of {}", positions.size(),
-                given.size());
+  SLUICE_ASSERT(positions.size() == given.size(), "found positions of {} sources, expected {}",
+                positions.size(), given.size());
   for (std::size_t source = 0; source < given.size(); ++source)
     files_->packer(source)->go_on(positions[source], given[source]);
 }

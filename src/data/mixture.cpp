@@ -25,7 +25,7 @@ std::uint64_t seed_of_source(std::uint64_t seed, std::size_t source) {
 Mixture::Mixture(std::vector<Source> sources, std::int64_t batch_sequences, DataOrder order,
                  std::uint64_t seed)
     : sources_(std::move(sources)), batch_sequences_(batch_sequences) {
-  SLUICE_ASSERT(!sources_.empty(), "a mixture of nothing");
+  SLUICE_ASSERT(!sources_.empty(), "a mixture needs at least one source");
   for (std::size_t source = 0; source < sources_.size(); ++source) {
     SLUICE_ASSERT(sources_[source].weight > 0, "a source of weight {}", sources_[source].weight);
     samplers_.emplace_back(sources_[source].sequences, order, seed_of_source(seed, source));

@@ -24,7 +24,7 @@ class Mixture {
   struct Source {
     std::int64_t sequences;   ///< sequences in the source, at least 1
     double weight;            ///< weight of the source, positive
-    bool is_endless = false;  ///< whether sequences are numbered by turns without end, as of packed sources
+    bool is_endless = false;  ///< whether sequence numbers have no end, as in packed sources
   };
   /// A sequence of a source.
   struct Place {

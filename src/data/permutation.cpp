@@ -10,7 +10,7 @@ Permutation::Permutation(std::int64_t size, const RandomStream& keys)
     : size_(static_cast<std::uint64_t>(size)),
       half_bits_(static_cast<int>((std::bit_width(size_ - 1) + 1) / 2)),
       keys_(keys) {
-  SLUICE_ASSERT(size > 0, "an order of {} things", size);
+  SLUICE_ASSERT(size > 0, "a permutation needs at least one element, found {}", size);
 }
 
 std::int64_t Permutation::operator()(std::int64_t position) const {

@@ -118,7 +118,8 @@ std::int64_t TokenFile::first_token(std::int64_t index) const {
 void TokenFile::read_sequence(std::int64_t index, std::span<std::int64_t> ids,
                               std::span<TokenMark> marks) const {
   SLUICE_ASSERT(0 <= index && index < sequence_count_, "sequence {} of {}", index, sequence_count_);
-  SLUICE_ASSERT(std::ssize(ids) == options_.sequence_length + 1, "room for {} ids", ids.size());
+  SLUICE_ASSERT(std::ssize(ids) == options_.sequence_length + 1,
+                "found room for {} token ids, expected one more than a sequence has", ids.size());
   const std::span<const std::int64_t> read = read_any(index, ids);
   require_known(first_token(index), read);
   std::ranges::fill(ids.subspan(read.size()), 0);

@@ -1,5 +1,5 @@
-// Causal self-attention: grouped queries, rotary positions, and where the model has them biases, norms of
-// queries and keys, sinks, windows and a gate on the output.
+// Causal self-attention: grouped queries, rotary positions, and if the model has them biases, query and key
+// norms, sinks, windows and an output gate.
 #pragma once
 
 #include "decoder/parameter_views.hpp"

@@ -24,7 +24,7 @@ DType written_dtype(const TensorInfo& tensor, DType of_parameters) {
 std::pair<std::string_view, std::string_view> cut_behind_layer(std::string_view name) {
   constexpr std::string_view kLayers = ".layers.";
   const std::size_t layers = name.find(kLayers);
-  SLUICE_ASSERT(layers != std::string_view::npos, "{} names no layer", name);
+  SLUICE_ASSERT(layers != std::string_view::npos, "tensor name {} has no layer number", name);
   const std::size_t rest = name.find('.', layers + kLayers.size()) + 1;
   return {name.substr(0, rest), name.substr(rest)};
 }
@@ -55,7 +55,8 @@ class Lister {
   ExportContent run() {
     for (const CheckpointEntry& entry : source_.entries) {
       const auto key = keys_.resolve(entry.name);
-      SLUICE_ASSERT(!std::holds_alternative<UnknownKey>(key), "{} is not the model's", entry.name);
+      SLUICE_ASSERT(!std::holds_alternative<UnknownKey>(key), "tensor {} belongs to no part of the model",
+                    entry.name);
       if (const auto* ignored = std::get_if<IgnoredKey>(&key)) {
         if (!ignored->redundant) copy(entry);
       } else {

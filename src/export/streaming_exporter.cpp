@@ -180,7 +180,8 @@ ExportReport export_checkpoint(Communicator& comm, const ExportPlan& plan, const
                                const fs::path& target, const ExportOptions& options) {
   SLUICE_ASSERT(comm.size() == plan.shards().world() && comm.rank() == values.rank() &&
                     &values.plan() == &plan.shards(),
-                "the export plan is for {} ranks", plan.shards().world());
+                "the export plan is for {} ranks, expected the number of this communicator",
+                plan.shards().world());
   const Stopwatch watch;
   Exporter exporter(comm, plan, values, options);
   exporter.run(target);

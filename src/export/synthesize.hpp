@@ -20,7 +20,7 @@ struct SynthesizeOptions {
   /// Most bytes of tensors in one file; a larger tensor gets a file of its own.
   std::int64_t max_shard_bytes = 5'000'000'000;
   ExpertLayout experts = ExpertLayout::kPerExpert;
-  /// Quantization_config by which weights become codes and scales, see stored_form().
+  /// Value of quantization_config, by which weights become codes and scales, see stored_form().
   std::optional<QuantizationConfig> quantization{};
   /// Whether files have only headers and holes, so that every weight reads as zero.
   bool sparse = false;

@@ -98,7 +98,7 @@ void RunMetrics::close() {
     writer_->close();
   } catch (const Error& error) {
     if (error.code() != ExitCode::kIo) throw;
-    log::warning("after the last row: {}", error.what());
+    log::warning("the metrics file could not be closed after its last row: {}", error.what());
     lack_ = error.what();
   }
   const std::int64_t missing = missing_ + std::ssize(waiting_);

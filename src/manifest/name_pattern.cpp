@@ -7,7 +7,7 @@ namespace sluice {
 bool matches_pattern(std::string_view pattern, std::string_view name) {
   std::size_t at = 0, in_name = 0;
   std::size_t star = std::string_view::npos,
-              behind_star = 0;  // position behind the last `*`, and the rest of the name that it leaves
+              behind_star = 0;  // position of the last `*`, and where the name continues after it
   while (in_name < name.size()) {
     if (at < pattern.size() && pattern[at] == '*') {
       star = at++;

@@ -154,19 +154,19 @@ void MetricsWriter::tell_rows() noexcept {
 }
 
 void MetricsWriter::append(const std::vector<EvaluationRow>& documents) {
-  SLUICE_ASSERT(documents_, "{} was not made for an evaluation", file_.name());
+  SLUICE_ASSERT(documents_, "{} was not created for the documents of an evaluation", file_.name());
   if (!documents.empty()) documents_->append(file_, std::ssize(documents), by_column(documents));
 }
 
 void MetricsWriter::append(const SampleRow& sample) {
-  SLUICE_ASSERT(samples_, "{} was not made for samples", file_.name());
+  SLUICE_ASSERT(samples_, "{} was not created for samples of text", file_.name());
   std::vector<MetricValues> values;
   for (const SampleColumn& column : sample_columns_) values.push_back(column.values(sample));
   samples_->append(file_, 1, values);
 }
 
 void MetricsWriter::write_total(const EvaluationRow& total) {
-  SLUICE_ASSERT(documents_, "{} was not made for an evaluation", file_.name());
+  SLUICE_ASSERT(documents_, "{} was not created for the documents of an evaluation", file_.name());
   const std::vector<EvaluationColumn> columns = total_columns();
   for (std::size_t i = 0; i < columns.size(); ++i)
     write_values(totals_[i], {{0}, {1}}, columns[i].values(total));

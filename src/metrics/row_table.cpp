@@ -64,9 +64,10 @@ RowTable::RowTable(hdf5::File& file, std::vector<Column> columns, std::int64_t e
 }
 
 void RowTable::append(hdf5::File& file, std::int64_t count, const std::vector<MetricValues>& values) {
-  SLUICE_ASSERT(rows_ + count <= expected_rows_, "{} was made for {} rows", file.name(), expected_rows_);
-  SLUICE_ASSERT(values.size() == datasets_.size(), "{} values for {} columns", values.size(),
-                datasets_.size());
+  SLUICE_ASSERT(rows_ + count <= expected_rows_, "a row is appended to {}, which was created for {} rows",
+                file.name(), expected_rows_);
+  SLUICE_ASSERT(values.size() == datasets_.size(), "found {} values, expected one for each of {} columns",
+                values.size(), datasets_.size());
   reserve_blocks(file, count);
   try {
     for (std::size_t i = 0; i + 1 < datasets_.size(); ++i) write_rows(datasets_[i], count, values[i]);

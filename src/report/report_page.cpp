@@ -64,7 +64,7 @@ json data_of(std::span<const ReportRun> runs, const PageDetail& detail) {
 }  // namespace
 
 std::string report_page(std::span<const ReportRun> runs) {
-  SLUICE_ASSERT(!runs.empty(), "a report of nothing");
+  SLUICE_ASSERT(!runs.empty(), "a report needs at least one run");
   const auto count = std::ssize(runs);
   PageDetail detail{std::clamp<std::int64_t>(4000 / count, 50, 1000), 400'000 / count, 200'000 / count};
   for (; detail.points >= 10; detail.points /= 2, detail.expert_cells /= 2, detail.text_bytes /= 2) {

@@ -14,7 +14,9 @@ OffloadedUnits::OffloadedUnits(const ShardArena& weights, const OffloadPlan& pla
       regions_(plan.units.size()),
       file_(directory, plan.file_bytes(), weights.rank(), limit_seconds) {
   if (weights.memory() == MemoryKind::kDevice)
-    fail(ExitCode::kBadConfig, "memory.offload: a device's memory has no pages that could lie on a disk");
+    fail(ExitCode::kBadConfig,
+         "memory.offload: found weights in a device's memory, expected main memory, whose pages can lie "
+         "on a disk; set memory.offload = \"none\"");
   file_.set_budget(plan.buffer_bytes);
   for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
     if (!plan.units[unit].weights) continue;

@@ -142,7 +142,8 @@ CheckpointIndex read_sharded(const fs::path& directory) {
          "that it was made from, in bfloat16, FP8, INT4, MXFP4 or NVFP4",
          directory.string(), gguf);
   if (pickles.empty())
-    fail(ExitCode::kBadData, "{}: neither {} nor {} is here", directory.string(), kSingleFile, kIndexFile);
+    fail(ExitCode::kBadData, "{}: neither {} nor {} is here; expected a model directory with its weights",
+         directory.string(), kSingleFile, kIndexFile);
   fail(ExitCode::kBadData,
        "{}: only pickle files are here ({}), and loading one can run any code it holds. Convert them to "
        "safetensors, "

@@ -59,7 +59,7 @@ class Intake {
     if (!is_saved_step(directory_)) return false;
     const Outcome outcome = outcome_of([&] {
       if (to_manifest(read_manifest(directory_)) != to_manifest(step_))
-        fail(ExitCode::kBadData, "another form of the step");
+        fail(ExitCode::kBadData, "the manifest here differs from the step's manifest");
     });
     return !outcome.failed();
   }

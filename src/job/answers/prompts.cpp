@@ -129,7 +129,8 @@ std::string unused_keys_text(const std::vector<Prompt>& prompts) {
 void require_answerable(const std::vector<Prompt>& prompts, const ModelConfig& model,
                         std::int64_t positions) {
   for (const Prompt& prompt : prompts) {
-    if (prompt.tokens.empty()) fail(ExitCode::kBadData, "{} has no tokens", name_of(prompt));
+    if (prompt.tokens.empty())
+      fail(ExitCode::kBadData, "{} has no tokens, expected at least one", name_of(prompt));
     const auto bad = std::ranges::find_if(prompt.tokens,
                                           [&](std::int64_t id) { return id < 0 || id >= model.vocab_size; });
     if (bad != prompt.tokens.end())

@@ -24,7 +24,7 @@ struct Attempt {
 struct JobLinks {
   /// Communicator over the ranks of this job: all ranks of the process's MPI world, or some of them.
   Communicator& comm;
-  MpiEnvironment& mpi;  ///< MPI, which elects the rank that records and reports a failure
+  MpiEnvironment& mpi;  ///< MPI state of the process; elects the rank that reports a failure
   SignalWatch& signals;
 };
 

@@ -62,7 +62,7 @@ struct Character {
 [[nodiscard]] Character character_before(std::string_view text, std::size_t end);
 void append_utf8(std::string& out, char32_t code);
 
-inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  ///< U+FFFD
+inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  ///< replacement character, U+FFFD
 
 /// Number of bytes at the end of `text` that begin a character which more bytes could complete: 0 to 3.
 [[nodiscard]] std::size_t unfinished_bytes(std::string_view text);

@@ -14,9 +14,9 @@ struct Decomposition {
   bool composes;    ///< first and second become `code` again
 };
 
-/// (first code point << 5 | general category), ascending. Unicode 16.0.
+/// General categories as runs (first code point << 5 | general category), ascending. Unicode 16.0.
 extern const std::array<std::uint32_t, 4099> kCategoryRuns;
-/// (first code point << 8 | canonical combining class), ascending. Unicode 9.0.
+/// Combining classes as runs (first code point << 8 | canonical combining class), ascending. Unicode 9.0.
 extern const std::array<std::uint32_t, 496> kCombiningRuns;
 /// Canonical decompositions in ascending order of code point, without Hangul. Unicode 9.0.
 extern const std::array<Decomposition, 2060> kDecompositions;

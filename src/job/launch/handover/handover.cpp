@@ -76,7 +76,7 @@ class Handover {
     }
   }
 
-  /// Numbers of the files that the host lacks. Throws the errors that it reports.
+  /// Returns the numbers of the files that the host lacks. Throws the errors that the host reports.
   std::vector<std::size_t> await_answer() {
     for (;;)
       if (const std::optional<Json> answer = look(0, kPollMilliseconds)) return take(host_, *answer);

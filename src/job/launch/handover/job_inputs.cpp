@@ -70,7 +70,7 @@ class Inputs {
   std::vector<JobInput> files_;
 };
 
-/// The job with the checkpoints that it means, or unchanged if the ranks will refuse them.
+/// Returns the job with the checkpoints that it names, or unchanged if the ranks will refuse them.
 JobConfig with_steps(const JobConfig& config) {
   JobConfig sources = config;
   static_cast<void>(outcome_of([&] { sources = with_saved_sources(config); }));
