@@ -87,7 +87,7 @@ void train(JobContext& context) {
   state.end_steps(done);
   report.finish();
   const WholeAccess all(weights.arena, WholeAccess::Access::kRead);
-  if (dump) dump->write_weights();  // before adapters are merged into the weights
+  if (dump) dump->write_weights();  // must precede the merge of adapters into the weights
   export_trained(context, state, trainer, weights.arena, done);
   state.require_saved();
 }

@@ -23,7 +23,7 @@ namespace sluice {
 
 /// Weights of one layer.
 struct LayerParameters {
-  ops::Parameter input_norm, post_attention_norm;  ///< [hidden]
+  ops::Parameter input_norm, post_attention_norm;  ///< norm weights [hidden]
   std::variant<AttentionParameters, LatentAttentionParameters, DeltaNetParameters> mixer;
   std::variant<DenseMlpParameters, MoeParameters> mlp;
 };

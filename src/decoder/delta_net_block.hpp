@@ -15,13 +15,13 @@ namespace sluice {
 /// Weights of one layer's delta net; shapes as in the manifest. `keys` below is key heads x key head size,
 /// `values` is value heads x value head size.
 struct DeltaNetParameters {
-  ops::Weight in_proj_qkv;           ///< [2 keys + values, hidden]
-  ops::Weight in_proj_z;             ///< [values, hidden]
-  ops::Weight in_proj_b, in_proj_a;  ///< [value heads, hidden]
-  ops::Parameter conv1d;             ///< [2 keys + values, 1, taps]
-  ops::Parameter dt_bias, a_log;     ///< [value heads]
+  ops::Weight in_proj_qkv;           ///< projection to queries, keys and values [2 keys + values, hidden]
+  ops::Weight in_proj_z;             ///< projection to the output gate z [values, hidden]
+  ops::Weight in_proj_b, in_proj_a;  ///< projections to write strength b and decay a [value heads, hidden]
+  ops::Parameter conv1d;             ///< filters of the causal convolution [2 keys + values, 1, taps]
+  ops::Parameter dt_bias, a_log;     ///< bias and logarithm of the decay rate [value heads]
   ops::Parameter norm;               ///< weight of the norm of each head's output [value head size]
-  ops::Weight out_proj;              ///< [hidden, values]
+  ops::Weight out_proj;              ///< output projection [hidden, values]
 };
 
 /// Weights of a layer with a delta net.

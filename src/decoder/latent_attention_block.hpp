@@ -17,12 +17,13 @@ namespace sluice {
 struct LatentAttentionParameters {
   /// Query projection of a model without a query rank, used in place of the two below.
   ops::Weight q_proj{};
-  ops::Weight q_a_proj{}, q_b_proj{};  ///< [query rank, hidden], [heads x (nope + rope), query rank]
-  ops::Parameter q_a_norm{};           ///< [query rank]
-  ops::Weight kv_a_proj{};             ///< [rank + rope, hidden]
-  ops::Parameter kv_a_norm{};          ///< [rank]
-  ops::Weight kv_b_proj{};             ///< [heads x (nope + value), rank]
-  ops::Weight o_proj{};                ///< [hidden, heads x value]
+  /// Query projections [query rank, hidden] and [heads x (nope + rope), query rank].
+  ops::Weight q_a_proj{}, q_b_proj{};
+  ops::Parameter q_a_norm{};   ///< norm of the query latent [query rank]
+  ops::Weight kv_a_proj{};     ///< projection to latent and rotary key [rank + rope, hidden]
+  ops::Parameter kv_a_norm{};  ///< norm of the key and value latent [rank]
+  ops::Weight kv_b_proj{};     ///< projection to keys and values [heads x (nope + value), rank]
+  ops::Weight o_proj{};        ///< output projection [hidden, heads x value]
   ops::Parameter q_a_bias{}, kv_a_bias{}, o_bias{};  ///< biases of these projections; undefined for none
 };
 

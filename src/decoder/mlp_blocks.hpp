@@ -11,18 +11,18 @@
 namespace sluice {
 
 struct DenseMlpParameters {
-  ops::Weight gate_proj, up_proj;  ///< [intermediate, hidden]
-  ops::Weight down_proj;           ///< [hidden, intermediate]
+  ops::Weight gate_proj, up_proj;  ///< gate and up projections [intermediate, hidden]
+  ops::Weight down_proj;           ///< down projection [hidden, intermediate]
 };
 
 /// An expert that every token passes through, weighted by the sigmoid of its gate if it has one.
 struct SharedExpertParameters {
   DenseMlpParameters mlp;
-  std::optional<ops::Weight> gate{};  ///< [1, hidden]
+  std::optional<ops::Weight> gate{};  ///< gate of the shared expert's output [1, hidden]
 };
 
 struct MoeParameters {
-  ops::Weight router;          ///< [experts, hidden]
+  ops::Weight router;          ///< router's projection [experts, hidden]
   ops::Parameter router_bias;  ///< bias of the router [experts]; undefined for none
   /// [experts] or [1, experts] float32, added to the scores for the choice alone; undefined for none
   at::Tensor correction_bias;
@@ -37,8 +37,8 @@ struct MoeParameters {
 
 /// Sums over one or more routings, for the router's own losses; undefined tensors where they are not needed.
 struct RoutingSums {
-  at::Tensor expert_tokens;     ///< [experts] int64: tokens (times k) that chose each expert
-  at::Tensor probability_sums;  ///< [experts] float64: sum over tokens of the router's probabilities
+  at::Tensor expert_tokens;     ///< number of choices of each expert, [experts] int64
+  at::Tensor probability_sums;  ///< sum over tokens of the router's probabilities, [experts] float64
   /// Sum over tokens of log(sum(exp(logits)))^2, [] float64; 0 without a z-loss.
   at::Tensor squared_log_sums;
 };

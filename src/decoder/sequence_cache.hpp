@@ -38,8 +38,8 @@ struct LatentCache {
 
 /// Cache of a layer with a delta net.
 struct DeltaNetCache {
-  at::Tensor window;  ///< [slots, taps - 1, 2 keys + values]: the last inputs of the convolution
-  at::Tensor state;   ///< [slots, value heads, key head size, value head size] float32
+  at::Tensor window;  ///< last inputs of the convolution [slots, taps - 1, 2 keys + values]
+  at::Tensor state;   ///< delta net state [slots, value heads, key head size, value head size], float32
 };
 
 /// Cache of all layers, allocated once, for `slots` sequences of at most `positions` tokens.

@@ -47,7 +47,7 @@ struct Move {
   std::int64_t matrix = 0;
 
   [[nodiscard]] bool is_box() const { return lines > 1 || row_stride > 0; }
-  /// Elements of a line.
+  /// Number of elements in a line of the matrix.
   [[nodiscard]] std::int64_t length() const { return count / lines; }
 };
 

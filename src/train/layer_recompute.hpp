@@ -27,7 +27,7 @@ struct TrainedMicroBatch : MicroBatch {
   /// Number of the micro-batch's first token among the tokens of the step over all ranks.
   std::int64_t first_token = 0;
   std::vector<LayerActivations> layers{};
-  at::Tensor hidden{};  ///< [b, L, hidden] hidden states that go into the head
+  at::Tensor hidden{};  ///< hidden states [b, L, hidden] that go into the head
   /// [b, L, hidden] gradient of the hidden states at the layer that the backward pass has reached
   at::Tensor d_x{};
 };

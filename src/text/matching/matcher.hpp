@@ -14,7 +14,7 @@ enum class Cuts {
   kNowhere,
   /// Cuts after '\n' between a non-blank and a letter or number, and before ' ' between letters.
   kSingleLineBreaks,
-  kLineBreaks,  ///< the same, and also after several '\r' and '\n'
+  kLineBreaks,  ///< cuts as kSingleLineBreaks, and after several '\r' and '\n'
 };
 
 /// Matcher for a tokenizer's pattern. Const calls are thread-safe.

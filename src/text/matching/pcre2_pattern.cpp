@@ -35,7 +35,7 @@ Ranges han_script() {
           {0x30000, 0x3134a}, {0x31350, 0x323af}};
 }
 
-/// Ranges of all other code points.
+/// Returns the ranges of all code points outside `ranges`.
 Ranges complement(const Ranges& ranges) {
   Ranges out;
   char32_t next = 0;
