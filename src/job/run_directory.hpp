@@ -34,7 +34,7 @@ struct RunProgress {
   std::int64_t total = 0;
   double loss = std::numeric_limits<double>::quiet_NaN();               ///< loss in nats; NaN: none
   double tokens_per_second = std::numeric_limits<double>::quiet_NaN();  ///< tokens per second; NaN: not known
-  /// Seconds until the end; -1: not known yet.
+  /// Estimated seconds until the end of the job; -1: not known yet.
   double seconds_left = -1;
 };
 

@@ -19,7 +19,7 @@ namespace {
 
 /// Seconds that a block of mpirun waits for the end of the job, which it may be about.
 constexpr double kBlockSeconds = 10;
-/// Beginning of the block that mpirun prints before the one about a rank that has ended.
+/// First words of mpirun's block of help that precedes its report of an ended rank.
 constexpr std::string_view kSummary = "Primary job  terminated normally, but ";
 
 void pass_on(std::string_view text) {

@@ -50,8 +50,8 @@ class SignalRelay {
 /// an end until the launch knows whether it knows better.
 class LauncherOutput {
  public:
-  /// Handles output of mpirun and its ranks, and passes on to stderr what is neither a record nor a block
-  /// between lines of dashes.
+  /// Reads the output of mpirun and its ranks: keeps records and mpirun's blocks between dashed lines, and
+  /// passes everything else on to stderr.
   void take(std::string_view text);
   /// Passes on blocks that are older than a few seconds and tell of no death; must be called repeatedly while
   /// the job runs.
