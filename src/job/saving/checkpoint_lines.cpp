@@ -31,7 +31,7 @@ void print_changes(const JobConfig& config, const FoundStep& found) {
     console::line("          {} is {}, and was {}", change.key, change.now, change.before);
 }
 
-/// Names unfinished checkpoints of killed runs, that were being written or removed.
+/// Names unfinished checkpoints that killed runs were writing or removing.
 void name_leftovers(const fs::path& directory) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error))
