@@ -32,7 +32,7 @@ struct Range {
   return {equal_part_begin(count, n, i), equal_part_begin(count, n, i + 1)};
 }
 
-/// Sum of the counts.
+/// Sum of counts: of the bytes for each rank, for example.
 [[nodiscard]] inline std::int64_t sum(std::span<const std::int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }

@@ -10,7 +10,7 @@ namespace sluice {
 /// One GPU as its driver describes it.
 struct Gpu {
   std::string name;        ///< name of the GPU, "NVIDIA H100 80GB HBM3"
-  std::string identity;    ///< identifier that is unique among all machines
+  std::string identity;    ///< bytes, not text, that are unique among the GPUs of all machines
   std::string capability;  ///< compute capability: "9.0"
   std::int64_t memory_bytes = 0;
   bool is_integrated = false;  ///< whether the GPU shares the CPU's memory

@@ -21,7 +21,7 @@ class DeviceStream {
   DeviceStream(const DeviceStream&) = delete;
   DeviceStream& operator=(const DeviceStream&) = delete;
 
-  /// Handle for calls of a Communicator.
+  /// Handle of the stream, as calls of a Communicator take it.
   [[nodiscard]] void* handle() const { return handle_; }
   /// Makes later work on this stream wait for all work queued on the compute stream so far.
   void follow_compute();

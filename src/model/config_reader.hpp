@@ -40,7 +40,7 @@ class ConfigReader {
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
   /// The object at a key; nothing if the key is missing.
   [[nodiscard]] std::optional<ConfigReader> object(Keys keys) const;
-  /// All members that are objects.
+  /// Readers of all members that are JSON objects.
   [[nodiscard]] std::vector<ConfigReader> objects() const;
   [[nodiscard]] bool has(const char* key) const;
   /// Whether the key is present with value null, for settings where that differs from a missing key.
