@@ -187,7 +187,7 @@ TEST(MetricsWriter, fills_every_block_and_refuses_more) {
     const std::filesystem::path path = directory / (std::to_string(most) + ".h5");
     MetricsWriter writer(path, header_for(most));
     for (std::int64_t step = 1; step <= most; ++step) writer.append(row_of(step));
-    expect_error(ExitCode::kInternal, {fmt::format("made for {} rows", most)},
+    expect_error(ExitCode::kInternal, {fmt::format("{} rows", most)},
                  [&] { writer.append(row_of(most + 1)); });
     EXPECT_EQ(writer.rows(), most);
     writer.close();
