@@ -20,7 +20,7 @@ enum class DocumentEnds {
   kFile,       ///< nowhere within the file: it is one document
   kBlank,      ///< blank lines separate documents
   kEndOfText,  ///< end-of-text tokens in the text separate documents
-  kLine,       ///< at every line: each is a document, except blank ones
+  kLine,       ///< a document begins at every line that is not blank
 };
 
 /// The token file to which a document goes.

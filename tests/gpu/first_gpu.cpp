@@ -11,7 +11,7 @@ class FirstGpu final : public testing::Environment {
   void SetUp() override { use_gpu(0); }
 };
 
-// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): GoogleTest owns it
+// GoogleTest owns and deletes it.
 const auto* const kFirstGpu = testing::AddGlobalTestEnvironment(new FirstGpu);
 
 }  // namespace

@@ -40,7 +40,7 @@ class ExpertRoom {
   MemoryBlock block_;
   int unit_ = -1;  ///< unit whose expert is in the room; -1: none
   std::int64_t expert_ = -1;
-  std::vector<bool> is_there_;  ///< for each placement of the unit, whether its block is in the room
+  std::vector<bool> is_there_;  ///< whether the room holds the block of each placement
 };
 
 /// The experts of one tensor of one layer, as matrices that are dequantised when they are used.

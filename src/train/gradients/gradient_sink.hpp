@@ -17,7 +17,7 @@ namespace sluice {
 
 /// What a backward pass computes gradients for.
 enum class GradientUse : std::uint8_t {
-  kNorm,   ///< for their norm alone, because released gradients cannot wait for it
+  kNorm,   ///< backward for the norm alone: released gradients cannot wait
   kUpdate  ///< the update
 };
 
