@@ -55,7 +55,7 @@ void LoadSender::wait_until(const std::function<bool()>& is_done, const Operatio
 }
 
 ChunkReader::OwnPlace LoadSender::own_place() const {
-  if (setting_.arena == nullptr || setting_.is_on_device()) return nullptr;
+  if (setting_.arena == nullptr || setting_.arena->is_on_device()) return nullptr;
   return [this](const LoadMove& move) { return writer_.place(move); };
 }
 

@@ -53,12 +53,9 @@ struct LoadSetting {
   const std::filesystem::path& directory;
   const LoadOptions& options;
   [[nodiscard]] int rank() const { return comm.rank(); }
-  [[nodiscard]] bool is_on_device() const {
-    return arena != nullptr && arena->memory() == MemoryKind::kDevice;
-  }
   [[nodiscard]] StagingRing ring() const {
-    return {is_on_device() ? MemoryKind::kPinned : MemoryKind::kPrivate, plan.slot_bytes(rank()),
-            plan.slots(rank(), options.ring_slots)};
+    return {arena != nullptr && arena->is_on_device() ? MemoryKind::kPinned : MemoryKind::kPrivate,
+            plan.slot_bytes(rank()), plan.slots(rank(), options.ring_slots)};
   }
 };
 
@@ -66,8 +63,7 @@ struct LoadSetting {
 /// device the moves are complete after flush(); until then the sources must not change.
 class ArenaWriter {
  public:
-  explicit ArenaWriter(const ShardArena* arena)
-      : arena_(arena), is_on_device_(arena != nullptr && arena->memory() == MemoryKind::kDevice) {
+  explicit ArenaWriter(const ShardArena* arena) : arena_(arena) {
     if (arena != nullptr && arena->stored() != nullptr) quantiser_.emplace(*arena);
   }
 
@@ -81,7 +77,7 @@ class ArenaWriter {
     if (is_stored && move.encoding == nullptr) return quantiser_->add(move, source);
     if (is_stored) return store(move, source, scales);
     if (move.is_box()) return write_box(move, source);
-    if (is_on_device_ && move.dtype == arena_->dtype() && move.encoding == nullptr) {
+    if (arena_->is_on_device() && move.dtype == arena_->dtype() && move.encoding == nullptr) {
       copies_.push_back({place(move), source, move.bytes()});
       return;
     }
@@ -111,7 +107,7 @@ class ArenaWriter {
   void write_box(const LoadMove& move, const std::byte* source) {
     const DType type = arena_->dtype();
     const MatrixPlace<const std::byte> lines{source, move.dtype, move.line_stride};
-    if (!is_on_device_) {
+    if (!arena_->is_on_device()) {
       transpose_elements(lines, move.lines, move.length(), {place(move), type, move.row_stride});
       return;
     }
@@ -124,7 +120,6 @@ class ArenaWriter {
   }
 
   const ShardArena* arena_;
-  bool is_on_device_;
   std::optional<RowQuantiser> quantiser_;  ///< quantiser for the stored units of the arena, if it has any
   std::vector<CopiedRange> copies_;
   std::vector<std::vector<std::byte>> drafts_;  ///< elements of boxes that are being copied to a device

@@ -59,6 +59,7 @@ class ShardArena {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] MemoryKind memory() const { return memory_; }
+  [[nodiscard]] bool is_on_device() const { return memory_ == MemoryKind::kDevice; }
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] std::byte* data() const { return block_.data(); }
   /// Bytes of the rank's shards, including stored ones.

@@ -13,7 +13,7 @@ OffloadedUnits::OffloadedUnits(const ShardArena& weights, const OffloadPlan& pla
     : plan_(plan),
       regions_(plan.units.size()),
       file_(directory, plan.file_bytes(), weights.rank(), limit_seconds) {
-  if (weights.memory() == MemoryKind::kDevice)
+  if (weights.is_on_device())
     fail(ExitCode::kBadConfig,
          "memory.offload: found weights in a device's memory, expected main memory, whose pages can lie "
          "on a disk; set memory.offload = \"none\"");

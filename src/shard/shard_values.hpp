@@ -86,7 +86,7 @@ class ArenaValues final : public ShardValues {
     copy_bytes(out, arena_.buffers() + begin, count * size_of(DType::kFloat32));
   }
   [[nodiscard]] const std::byte* find(std::int64_t begin, DType dtype) const override {
-    const bool is_here = dtype == arena_.dtype() && !is_on_device(arena_.data()) && !is_stored(begin);
+    const bool is_here = dtype == arena_.dtype() && !arena_.is_on_device() && !is_stored(begin);
     return is_here ? element(begin) : nullptr;
   }
 
