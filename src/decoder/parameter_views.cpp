@@ -11,12 +11,6 @@
 namespace sluice {
 namespace {
 
-at::ScalarType scalar_type(DType dtype) {
-  SLUICE_ASSERT(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "a {} view cannot be trained",
-                name_of(dtype));
-  return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
-}
-
 c10::Storage unbound_storage(std::int64_t bytes, at::Device device) {
   return {c10::Storage::use_byte_size_t(), static_cast<std::size_t>(bytes), at::DataPtr(nullptr, device),
           nullptr, false};
@@ -76,7 +70,7 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
       std::vector<std::int64_t> gradient_strides = strides;
       if (in_turn) gradient_strides.front() = 0;
       views_[static_cast<std::size_t>(placement.tensor)] = {
-          view_of(values_.back(), scalar_type(dtype), placement, shape, strides),
+          view_of(values_.back(), ops::scalar_type(dtype), placement, shape, strides),
           layout.is_trained() ? view_of(gradients_.back(), at::kFloat, placement, shape, gradient_strides)
                               : at::Tensor(),
           &written_.emplace_back(layout.kind() == UnitKind::kExperts ? shape.front() : 1),

@@ -1,6 +1,7 @@
 #include "decoder/sequence_cache.hpp"
 
 #include "ops/buffers/host_values.hpp"
+#include "ops/runtime/tensor_device.hpp"
 
 #include <ATen/ops/zeros.h>
 
@@ -42,8 +43,7 @@ std::int64_t bytes_of(const DeltaNetCache& cache) { return bytes_of(cache.window
 SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std::int64_t positions,
                              DType dtype, at::Device device)
     : positions_(positions) {
-  const at::TensorOptions options =
-      at::TensorOptions(device).dtype(dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16);
+  const at::TensorOptions options = at::TensorOptions(device).dtype(ops::scalar_type(dtype));
   for (const AttentionKind kind : config.attention) {
     switch (kind) {
       case AttentionKind::kFull:

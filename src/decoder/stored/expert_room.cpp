@@ -50,7 +50,7 @@ std::int64_t ExpertRoom::begin_of(int unit, int placement, std::int64_t expert) 
 
 at::Tensor StoredExperts::matrix(std::int64_t expert) {
   return ops::tensor_over(room_.numbers(unit_, placement_, expert, bytes_), {out_, in_},
-                          room_.dtype() == DType::kBFloat16 ? at::kBFloat16 : at::kFloat);
+                          ops::scalar_type(room_.dtype()));
 }
 
 void StoredExperts::write_rows(std::int64_t expert, std::int64_t begin, std::int64_t end, void* out) const {

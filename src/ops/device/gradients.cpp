@@ -31,7 +31,7 @@ double sum_of_squares(const float* x, std::int64_t n) {
 double sum_of_squares(const std::byte* x, DType dtype, std::int64_t n) {
   // Number of elements that are squared at a time, which bounds the memory of the squares.
   constexpr std::int64_t kPiece = 1 << 24;
-  const at::ScalarType type = dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
+  const at::ScalarType type = scalar_type(dtype);
   double sum = 0;
   for (std::int64_t first = 0; first < n; first += kPiece) {
     const at::Tensor piece = array(x + first * size_of(dtype), std::min(kPiece, n - first), type);

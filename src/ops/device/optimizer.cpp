@@ -28,8 +28,6 @@ std::int64_t master_bytes(MasterFormat format) {
 
 at::Tensor floats(float* data, std::int64_t n) { return tensor_over(data, {n}, at::kFloat); }
 
-at::ScalarType scalar_type(DType dtype) { return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16; }
-
 /// Returns the scaled gradient: float32 [rows, columns].
 at::Tensor gradient_of(const FactoredRun& run, const UpdateFormats& formats) {
   return tensor_over(const_cast<std::byte*>(run.gradient), {run.rows, run.columns},

@@ -86,8 +86,7 @@ double product_rate(DType dtype, MemoryKind memory) {
   constexpr std::int64_t kSize = 1024;
   constexpr double kLongEnough = 0.02;  // seconds, long beside the time that a GPU takes to begin
   const c10::AutoGradMode no_grad(false);
-  const at::Tensor a =
-      at::ones({kSize, kSize}, options_in(memory, dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16));
+  const at::Tensor a = at::ones({kSize, kSize}, options_in(memory, scalar_type(dtype)));
   const at::Tensor out = at::ones_like(a);
   ops::matmul(out, a, a);  // not timed: the first product compiles its kernel
   for (int products = 2;; products *= 2) {

@@ -1,5 +1,6 @@
 #include "ops/runtime/tensor_device.hpp"
 
+#include "base/error.hpp"
 #include "device/copy.hpp"
 #include "ops/device/device_type.hpp"
 
@@ -11,6 +12,11 @@ namespace sluice::ops {
 at::Device device_of(MemoryKind memory) {
   if (memory != MemoryKind::kDevice) return at::kCPU;
   return c10::impl::VirtualGuardImpl(device::device_type()).getDevice();
+}
+
+at::ScalarType scalar_type(DType dtype) {
+  SLUICE_ASSERT(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "no training in {}", name_of(dtype));
+  return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
 }
 
 at::Tensor tensor_over(void* data, at::IntArrayRef sizes, at::ScalarType dtype) {
