@@ -12,6 +12,7 @@
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/shared_directory.hpp"
+#include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::test_world;
 
-const fs::path kFixtures = SLUICE_FIXTURES;
+const fs::path kFixtures = fixture_folder();
 
 ParameterManifest adapted(ParameterManifest manifest, const AdapterDescription& adapters) {
   add_adapters(manifest, adapters);

@@ -1,6 +1,7 @@
 #include "adapter/merged_values.hpp"
 
 #include "model/architecture.hpp"
+#include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@
 namespace sluice {
 namespace {
 
-const std::filesystem::path kModel = std::filesystem::path(SLUICE_FIXTURES) / "qwen3-moe-tiny";
+const std::filesystem::path kModel = fixture_folder() / "qwen3-moe-tiny";
 
 ParameterManifest manifest_with(const std::vector<std::string>& adapted) {
   ParameterManifest manifest = describe_model(kModel, DType::kFloat32).manifest;

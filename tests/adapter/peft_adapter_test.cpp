@@ -3,6 +3,7 @@
 #include "io/file.hpp"
 #include "model/architecture.hpp"
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <nlohmann/json.hpp>
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const fs::path kFixtures = SLUICE_FIXTURES;
+const fs::path kFixtures = fixture_folder();
 const std::string kLayer = "base_model.model.model.layers.1.";
 
 ParameterManifest manifest_of(const std::string& model) {

@@ -1,6 +1,7 @@
 #include "adapter/peft_layout.hpp"
 
 #include "model/architecture.hpp"
+#include "support/source_folder.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -32,8 +33,7 @@ class PeftLayout : public testing::Test {
     return out;
   }
 
-  ParameterManifest manifest_ =
-      describe_model(std::filesystem::path(SLUICE_FIXTURES) / "qwen3-moe-tiny", DType::kFloat32).manifest;
+  ParameterManifest manifest_ = describe_model(fixture_folder() / "qwen3-moe-tiny", DType::kFloat32).manifest;
   AdapterDescription adapters_;
   std::string tree_ = "model.";
 };
@@ -80,8 +80,7 @@ TEST_F(PeftLayout, names_are_those_of_the_tree_that_is_asked_for) {
 }
 
 TEST_F(PeftLayout, dense_layers_beside_experts_are_parameters_without_dropout) {
-  manifest_ =
-      describe_model(std::filesystem::path(SLUICE_FIXTURES) / "qwen3-moe-mixed", DType::kFloat32).manifest;
+  manifest_ = describe_model(fixture_folder() / "qwen3-moe-mixed", DType::kFloat32).manifest;
   adapters_.dropout = 0.1;
   adapt("model.layers.1.self_attn.q_proj.weight");
   EXPECT_EQ(config()["lora_dropout"], 0.1);
@@ -92,8 +91,7 @@ TEST_F(PeftLayout, dense_layers_beside_experts_are_parameters_without_dropout) {
 }
 
 TEST_F(PeftLayout, projections_of_shared_experts_are_parameters_and_their_gate_is_a_module) {
-  manifest_ =
-      describe_model(std::filesystem::path(SLUICE_FIXTURES) / "qwen2_moe-tiny", DType::kFloat32).manifest;
+  manifest_ = describe_model(fixture_folder() / "qwen2_moe-tiny", DType::kFloat32).manifest;
   adapt("model.layers.0.mlp.shared_expert.up_proj.weight");
   adapt("model.layers.0.mlp.shared_expert_gate.weight");
   EXPECT_EQ(config()["target_parameters"], json(Names{"mlp.shared_expert.up_proj.weight"}));
@@ -101,8 +99,7 @@ TEST_F(PeftLayout, projections_of_shared_experts_are_parameters_and_their_gate_i
 }
 
 TEST_F(PeftLayout, a_matrix_that_is_published_joined_has_one_pair_of_that_name) {
-  manifest_ =
-      describe_model(std::filesystem::path(SLUICE_FIXTURES) / "qwen3_next-tiny", DType::kFloat32).manifest;
+  manifest_ = describe_model(fixture_folder() / "qwen3_next-tiny", DType::kFloat32).manifest;
   const std::string module = "linear_attn.in_proj_qkvz";
   for (const int layer : {0, 2}) adapt(fmt::format("model.layers.{}.{}.weight", layer, module));
   EXPECT_EQ(config()["target_modules"], json(Names{module}));

@@ -9,6 +9,7 @@
 #include "manifest/adapter.hpp"
 #include "model/architecture.hpp"
 #include "support/mpi_test.hpp"
+#include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -79,7 +80,7 @@ class Numbers {
 /// Each number that a rank restores is that of the files, and the ranks restore all there are.
 void expect_restored(const std::string& name, const OptimizerMode& mode, std::int64_t block,
                      const AdapterDescription& adapters) {
-  const fs::path step = fs::path(SLUICE_FIXTURES) / "saved" / name / "step-00000002";
+  const fs::path step = fixture_folder() / "saved" / name / "step-00000002";
   ParameterManifest manifest = describe_model(step, DType::kBFloat16).manifest;
   if (!adapters.empty()) add_adapters(manifest, adapters);
   const UnitLayouts layouts = make_unit_layouts(manifest, block);
@@ -108,7 +109,7 @@ TEST(EarlierFormat, a_training_comes_back_bit_for_bit) {
 }
 
 TEST(EarlierFormat, an_adapter_comes_back_bit_for_bit) {
-  const fs::path step = fs::path(SLUICE_FIXTURES) / "saved/adapter/step-00000002";
+  const fs::path step = fixture_folder() / "saved/adapter/step-00000002";
   expect_restored("adapter", {OptimizerKind::kAdamW, StateFormat::kFloat32, MasterFormat::kFloat32}, 1,
                   read_saved_step(step).adapters.description);
 }

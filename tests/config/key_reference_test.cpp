@@ -1,6 +1,7 @@
 // configs/README.md is written from the schema, and must say what the schema says.
 #include "config/job_config.hpp"
 #include "config/key_aliases.hpp"
+#include "support/source_folder.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 namespace sluice {
 namespace {
 
-constexpr const char* kPath = SLUICE_CONFIGS "/README.md";
+const std::filesystem::path kPath = source_folder() / "configs/README.md";
 
 /// A sentence that names each renamed key under both names.
 std::string alias_text() {

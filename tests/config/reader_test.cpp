@@ -1,6 +1,7 @@
 #include "config/job_config.hpp"
 
 #include "config/refusals.hpp"
+#include "support/source_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -282,7 +283,7 @@ TEST(JobFile, of_the_largest_size_is_read) {
 
 TEST(ShippedJobFiles, are_all_valid) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(SLUICE_CONFIGS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_folder() / "configs")) {
     if (entry.path().extension() != ".toml") continue;
     EXPECT_EQ(refusal_of([&] { return load_job_config(entry.path()); }).text, "");
     ++files;

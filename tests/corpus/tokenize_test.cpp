@@ -3,6 +3,7 @@
 #include "corpus/chat_ml.hpp"
 #include "io/hdf5.hpp"
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gmock/gmock.h>
@@ -25,8 +26,7 @@ using test::TemporaryDirectory;
 class Tokenize : public testing::Test {
  protected:
   Tokenize() {
-    fs::copy_file(fs::path(SLUICE_FIXTURES) / "tokenizers/qwen3/tokenizer.json",
-                  directory_ / "tokenizer.json");
+    fs::copy_file(fixture_folder() / "tokenizers/qwen3/tokenizer.json", directory_ / "tokenizer.json");
     static_cast<void>(directory_.write("config.json", R"({"vocab_size": 4096})"));
     static_cast<void>(directory_.write("tokenizer_config.json", R"({"eos_token": "<|endoftext|>"})"));
     for (int i = 0; i < 20'000; ++i) lines_ += R"({"text": "whale )" + std::to_string(i) + "\"}\n";

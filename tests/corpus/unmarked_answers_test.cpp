@@ -2,6 +2,7 @@
 // hand.
 #include "corpus/document_encoder.hpp"
 #include "corpus/model_tokens.hpp"
+#include "support/source_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;
 
-const fs::path kChats = fs::path(SLUICE_FIXTURES) / "chats";
+const fs::path kChats = fixture_folder() / "chats";
 
 std::vector<std::string> lines_of(const fs::path& path) {
   std::ifstream file(path);
@@ -69,8 +70,8 @@ Ranges other_than(const Ranges& ranges, std::size_t count) {
 class UnmarkedAnswers : public testing::TestWithParam<std::string> {
  protected:
   UnmarkedAnswers()
-      : tokenizer_(text::Tokenizer::load(fs::path(SLUICE_FIXTURES) / "tokenizers" /
-                                         lines_of(directory() / "family")[0])) {}
+      : tokenizer_(
+            text::Tokenizer::load(fixture_folder() / "tokenizers" / lines_of(directory() / "family")[0])) {}
   static fs::path directory() { return kChats / GetParam(); }
 
   /// Holds the first conversations against the ranges that `expected` makes of the answers' and the number of

@@ -1,6 +1,7 @@
 #include "data/token_file.hpp"
 
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <numeric>
@@ -248,7 +249,7 @@ TEST(TokenFile, refuses_a_separator_that_is_no_token_or_one_too_many) {
 }
 
 TEST(TokenFile, reads_text_tokenised_with_python) {
-  const TokenFile file = open_file(SLUICE_FIXTURES "/moby-dick.tokens.h5", 64, 1 << 20);
+  const TokenFile file = open_file(fixture_folder() / "moby-dick.tokens.h5", 64, 1 << 20);
   EXPECT_GT(file.sequence_count(), 100);
   EXPECT_EQ(sequence(file, 0, 64).back(), sequence(file, 1, 64).front());
 }
@@ -334,7 +335,7 @@ TEST(TokenFile, finds_whether_a_run_has_a_target) {
 }
 
 TEST(TokenFile, takes_a_mask_of_booleans_as_h5py_writes_them) {
-  const TokenFile file = open_file(SLUICE_FIXTURES "/boolean-mask.tokens.h5", 3);
+  const TokenFile file = open_file(fixture_folder() / "boolean-mask.tokens.h5", 3);
   EXPECT_TRUE(file.masks_targets());
   EXPECT_THAT(marks(file, 0, 3), testing::ElementsAre(kNew, kIn, kMasked, kIn));
   EXPECT_THAT(marks(file, 1, 3), testing::ElementsAre(kIn, kMasked, kMasked, kIn));

@@ -3,6 +3,7 @@
 #include "encoding/dequantise.hpp"
 #include "encoding/quantise.hpp"
 #include "io/hdf5.hpp"
+#include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ class BitsAndBytes {
 
  private:
   std::string group_;
-  hdf5::File file_ = hdf5::File::open(std::filesystem::path(SLUICE_FIXTURES) / "quantiser.h5");
+  hdf5::File file_ = hdf5::File::open(fixture_folder() / "quantiser.h5");
 };
 
 struct Quantised {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "io/hdf5.hpp"
+#include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,9 +19,7 @@ namespace sluice::test {
 
 inline constexpr std::size_t kPrompt = 8;  ///< tokens of a prompt, see make_generation.py
 
-inline std::filesystem::path fixture(const std::string& name) {
-  return std::filesystem::path(SLUICE_FIXTURES) / name;
-}
+inline std::filesystem::path fixture(const std::string& name) { return fixture_folder() / name; }
 
 /// What transformers has generated.
 struct GenerationReference {

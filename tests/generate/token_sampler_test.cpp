@@ -1,6 +1,7 @@
 #include "generate/token_sampler.hpp"
 
 #include "io/hdf5.hpp"
+#include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -43,7 +44,7 @@ class SamplerReference : public testing::Test {
     }
   }
 
-  hdf5::File file_ = hdf5::File::open(std::filesystem::path(SLUICE_FIXTURES) / "sampler.h5");
+  hdf5::File file_ = hdf5::File::open(fixture_folder() / "sampler.h5");
   std::vector<float> logits_ = read<float>("logits");
   std::vector<std::int64_t> seen_ = read<std::int64_t>("seen"), top_k_ = read<std::int64_t>("top_k");
   std::vector<double> top_p_ = read<double>("top_p"), min_p_ = read<double>("min_p"),

@@ -1,6 +1,7 @@
 #include "io/hdf5.hpp"
 
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <hdf5.h>
@@ -198,7 +199,7 @@ TEST(Hdf5Dataset, that_is_missing_is_named) {
 }
 
 TEST(Hdf5Fixture, opens_what_h5py_wrote) {
-  const File file = File::open(SLUICE_FIXTURES "/moby-dick.tokens.h5");
+  const File file = File::open(fixture_folder() / "moby-dick.tokens.h5");
   EXPECT_TRUE(file.dataset("/tokens").is_integer());
 }
 

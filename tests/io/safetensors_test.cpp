@@ -1,6 +1,7 @@
 #include "io/safetensors.hpp"
 
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <fmt/format.h>
@@ -326,7 +327,7 @@ TEST(SafetensorsWriter, refuses_names_that_clash) {
 }
 
 TEST(SafetensorsFixture, has_the_tensors_of_a_published_model) {
-  const InputFile file = InputFile::open(SLUICE_FIXTURES "/qwen3-moe-tiny/model.safetensors");
+  const InputFile file = InputFile::open(fixture_folder() / "qwen3-moe-tiny/model.safetensors");
   const SafetensorsHeader header = read_safetensors_header(file);
   EXPECT_GT(header.entries.size(), 50u);
   EXPECT_EQ(header.metadata.at("format"), "pt");

@@ -3,6 +3,7 @@
 #include "checkpoint/step_directory.hpp"
 #include "model/architecture.hpp"
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
@@ -103,7 +104,7 @@ TEST_F(ModelSource, refuses_adapters_that_have_no_model_and_models_with_two_adap
 
 TEST(AdaptersOf, an_early_step_are_those_that_its_job_asks_for) {
   const ParameterManifest manifest =
-      describe_model(fs::path(SLUICE_FIXTURES) / "qwen3-moe-tiny", DType::kFloat32).manifest;
+      describe_model(fixture_folder() / "qwen3-moe-tiny", DType::kFloat32).manifest;
   const SavedStep early{.step = 8,
                         .job = {{"lora.rank", "4"},
                                 {"lora.alpha", "8.0"},

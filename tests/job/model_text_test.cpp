@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "corpus/json_row.hpp"
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 namespace sluice {
 namespace {
 
-const std::filesystem::path kTokenizers = std::filesystem::path(SLUICE_FIXTURES) / "tokenizers";
+const std::filesystem::path kTokenizers = fixture_folder() / "tokenizers";
 
 const text::Tokenizer& tokenizer() {
   static const text::Tokenizer loaded = text::Tokenizer::load(kTokenizers / "qwen3");

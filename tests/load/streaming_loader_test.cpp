@@ -4,6 +4,7 @@
 #include "shard/initial_values.hpp"
 #include "support/mpi_test.hpp"
 #include "support/shared_directory.hpp"
+#include "support/source_folder.hpp"
 #include "verify/checkpoint_content.hpp"
 #include "verify/verify_shards.hpp"
 #include "weights/entry_reader.hpp"
@@ -109,7 +110,7 @@ const std::array<std::pair<std::string, test::TinyModel>, 3> kFixtures{{
 
 TEST(StreamingLoader, loads_the_fixtures_exactly) {
   for (const auto& [name, model] : kFixtures) {
-    const fs::path directory = fs::path(SLUICE_FIXTURES) / name;
+    const fs::path directory = fixture_folder() / name;
     for (const DType arena : {DType::kBFloat16, DType::kFloat32}) {
       for (const std::int64_t chunk : {std::int64_t{4096}, 8 * kMiB}) {
         const Loaded loaded(test::manifest_of(model), directory, rank0_reads(arena, chunk));
@@ -187,7 +188,7 @@ TEST(StreamingLoader, loads_the_same_whoever_reads) {
 /// against the formula.
 TEST(StreamingLoader, quantised_weights_arrive_as_the_numbers_that_they_stand_for) {
   for (const char* form : {"fp8-blocks", "fp8-rows", "fp8-tensor", "int4", "mxfp4"}) {
-    const fs::path directory = fs::path(SLUICE_FIXTURES) / ("qwen3-moe-tiny-" + std::string(form));
+    const fs::path directory = fixture_folder() / ("qwen3-moe-tiny-" + std::string(form));
     const int ranks = test_world().size();
     for (const ReaderAssignment& readers :
          {ReaderAssignment::rank0(ranks), two_nodes(), ReaderAssignment::all(ranks)})

@@ -4,6 +4,7 @@
 #include "metrics/disk_calls.hpp"
 #include "metrics/metrics_rows.hpp"
 #include "metrics/metrics_writer.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
@@ -227,7 +228,10 @@ TEST(MetricsKill, leaves_a_file_that_h5py_and_h5dump_open) {
   const std::int64_t acknowledged =
       run_and_kill(directory / "metrics.h5", 33, std::chrono::microseconds(200));
   const std::string path = (directory / "metrics.h5").string();
-  EXPECT_EQ(std::system(("env -i " SLUICE_READ_METRICS " " + path + " > /dev/null").c_str()), 0)
+  EXPECT_EQ(std::system(("env -i " + (source_folder() / "tests/metrics/read_metrics.py").string() + " " +
+                         path + " > /dev/null")
+                            .c_str()),
+            0)
       << acknowledged;
   EXPECT_EQ(std::system(("env -i " SLUICE_H5DUMP " " + path + " > /dev/null").c_str()), 0);
 }

@@ -4,6 +4,7 @@
 #include "base/memory/memory.hpp"
 #include "metrics/metrics_rows.hpp"
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <sys/resource.h>
@@ -175,7 +176,9 @@ TEST(MetricsWriter, is_read_by_h5py_and_h5dump_while_it_writes) {
   for (std::int64_t step = 1; step <= 40; ++step) {
     writer.append(row_of(step));
     if (step % 20 != 0) continue;
-    EXPECT_EQ(output_of("env -i " SLUICE_READ_METRICS " " + path), std::to_string(step) + "\n");
+    EXPECT_EQ(
+        output_of("env -i " + (source_folder() / "tests/metrics/read_metrics.py").string() + " " + path),
+        std::to_string(step) + "\n");
   }
   EXPECT_NE(output_of("env -i " SLUICE_H5DUMP " " + path).find("( 40 ) / ( H5S_UNLIMITED )"),
             std::string::npos);

@@ -3,6 +3,7 @@
 #include "manifest/key_map.hpp"
 #include "model/config_text.hpp"
 #include "model/shape_of.hpp"
+#include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -27,7 +28,7 @@ ModelDescription describe_text(const std::string& text) {
 
 class PublishedModel : public testing::TestWithParam<const char*> {
  protected:
-  std::filesystem::path directory_ = std::filesystem::path(SLUICE_FIXTURES) / "configs" / GetParam();
+  std::filesystem::path directory_ = fixture_folder() / "configs" / GetParam();
   json expected_ = json::parse(std::ifstream(directory_ / "expected.json"));
   ModelDescription model_ = describe_model(directory_, DType::kBFloat16);
 };

@@ -6,6 +6,7 @@
 #include "model/published_size.hpp"
 #include "model/shape_of.hpp"
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,7 @@ using nlohmann::json;
 /// config.json of a published model, which is a directory of tests/fixtures/configs, as one whose weights are
 /// not quantised.
 [[nodiscard]] inline json published_config(const std::string& name) {
-  json config = json::parse(std::ifstream(SLUICE_FIXTURES "/configs/" + name + "/config.json"));
+  json config = json::parse(std::ifstream(fixture_folder() / "configs" / name / "config.json"));
   config.erase("quantization_config");
   return config;
 }

@@ -1,6 +1,7 @@
 // Published models by what is known of them: each from a directory that holds its config.json and nothing
 // else.
 #include "model/family_test.hpp"
+#include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -58,7 +59,7 @@ class FamilyModel : public testing::TestWithParam<Published> {};
 INSTANTIATE_TEST_SUITE_P(Models, FamilyModel, testing::ValuesIn(kPublished));
 
 ModelDescription described_directory(const std::string& name) {
-  return describe_model(std::filesystem::path(SLUICE_FIXTURES "/configs") / name, DType::kBFloat16);
+  return describe_model(fixture_folder() / "configs" / name, DType::kBFloat16);
 }
 
 TEST_P(FamilyModel, has_its_numbers_and_tensors_and_a_token_meets_so_many) {
@@ -73,7 +74,7 @@ TEST_P(FamilyModel, has_its_numbers_and_tensors_and_a_token_meets_so_many) {
 TEST(PublishedModels, each_family_is_among_them_but_those_that_hold_the_language_model_of_another) {
   std::set<std::string> known{"deepseek_v32", "glm_moe_dsa",  "kimi_k25",        "mistral3",
                               "qwen3_5",      "qwen3_5_text", "qwen3_5_moe_text"};
-  for (const auto& model : std::filesystem::directory_iterator(SLUICE_FIXTURES "/configs"))
+  for (const auto& model : std::filesystem::directory_iterator(fixture_folder() / "configs"))
     known.insert(described_directory(model.path().filename().string()).config.model_type);
   std::set<std::string> all;
   for (const Architecture& architecture : architectures()) all.emplace(architecture.model_type);

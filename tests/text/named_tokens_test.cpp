@@ -1,6 +1,7 @@
 #include "text/beside/named_tokens.hpp"
 
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 #include "text/tokenizer.hpp"
 
@@ -21,7 +22,7 @@ using test::expect_error;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const fs::path kFixtures = SLUICE_FIXTURES;
+const fs::path kFixtures = fixture_folder();
 
 class NamedTokensTest : public testing::Test {
  protected:

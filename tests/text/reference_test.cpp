@@ -1,5 +1,6 @@
 // Ids and text of tests/fixtures/tokenizers, made by the tokenizers library, or by tiktoken
 // (tests/fixtures/make_tokenizers.py).
+#include "support/source_folder.hpp"
 #include "text/tokenizer.hpp"
 
 #include <gtest/gtest.h>
@@ -37,7 +38,7 @@ std::string streamed(const Tokenizer& tokenizer, const std::vector<TokenId>& ids
 
 class Family : public testing::TestWithParam<const char*> {
  protected:
-  const std::filesystem::path all_ = std::filesystem::path(SLUICE_FIXTURES) / "tokenizers";
+  const std::filesystem::path all_ = fixture_folder() / "tokenizers";
   const std::filesystem::path directory_ = all_ / GetParam();
   const Tokenizer tokenizer_ = Tokenizer::load(directory_);
 };

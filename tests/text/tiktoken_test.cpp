@@ -1,6 +1,7 @@
 #include "text/tiktoken/tiktoken_file.hpp"
 
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 #include "text/tokenizer.hpp"
 
@@ -14,7 +15,7 @@ namespace sluice::text {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kKimi = fs::path(SLUICE_FIXTURES) / "tokenizers/kimi";
+const fs::path kKimi = fixture_folder() / "tokenizers/kimi";
 
 TEST(Tiktoken, tokens_are_bytes_by_rank_in_whatever_order_the_lines_are) {
   EXPECT_EQ(parse_tiktoken("AGI= 1\nYQ== 0\n\nYWJj 2", "file"),

@@ -1,6 +1,7 @@
 #include "text/tokenizer.hpp"
 
 #include "support/expect_error.hpp"
+#include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ using nlohmann::json;
 using test::expect_error;
 
 json fixture(const std::string& family) {
-  std::ifstream file(std::string(SLUICE_FIXTURES) + "/tokenizers/" + family + "/tokenizer.json");
+  std::ifstream file(fixture_folder() / "tokenizers" / family / "tokenizer.json");
   return json::parse(file);
 }
 

@@ -1,8 +1,13 @@
 # What every target of ours shares: warnings, sanitizers, ccache, and precompiled headers.
 
+# Objects out of ccache, where it is installed, also those of another checkout: settings are passed to each call, so that nothing
+# depends on a file in somebody's home. A precompiled header is taken for the same if what it was made of is (its time is not looked at),
+# and paths below the project are made relative. build/*/ccache.log tells of each call whether it was answered.
 find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${SLUICE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_STATSLOG=${PROJECT_BINARY_DIR}/ccache.log ${SLUICE_CCACHE})
 endif()
 
 add_library(sluice_options INTERFACE)
@@ -13,6 +18,14 @@ target_compile_options(sluice_options INTERFACE
   # What nvcc hands to the host's compiler is not written to please -Wpedantic.
   "$<$<COMPILE_LANGUAGE:CUDA>:-Wall;-Wextra>"
   "$<$<AND:$<BOOL:${SLUICE_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>" "$<$<AND:$<BOOL:${SLUICE_WERROR}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings>")
+# What ccache needs of the compiler: precompiled headers that stay visible behind the preprocessor (GCC) or do not hold a time (Clang),
+# and no checkout's folder in objects: files of a unity build name their sources by absolute paths.
+target_compile_options(sluice_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+else()
+  target_compile_options(sluice_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
+endif()
 if(SLUICE_SANITIZE)
   target_compile_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})

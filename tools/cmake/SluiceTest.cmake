@@ -49,6 +49,9 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/mpirun.sh @ONLY
 file(CHMOD ${PROJECT_BINARY_DIR}/mpirun.sh PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE
   GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
+# Where test programs find fixtures (tests/support/source_folder.hpp).
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/source_folder CONTENT "@PROJECT_SOURCE_DIR@\n" @ONLY)
+
 # ---- registration ------------------------------------------------------------------------------------
 
 # sluice_add_test(NAME COMMAND...): a quick test.
@@ -81,7 +84,6 @@ function(sluice_test_program name)
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest GTest::gmock sluice_options)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   sluice_test_headers(${name})
-  target_compile_definitions(${name} PRIVATE SLUICE_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
 endfunction()
 
 # sluice_test(NAME file... LIBRARIES lib...): a GoogleTest program without MPI.

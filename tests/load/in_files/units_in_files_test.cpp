@@ -3,6 +3,7 @@
 #include "load/checkpoint_load.hpp"
 #include "support/mpi_test.hpp"
 #include "support/shared_directory.hpp"
+#include "support/source_folder.hpp"
 #include "verify/arena_digest.hpp"
 #include "weights/stored_forms.hpp"
 #include "weights/tiny_model.hpp"
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 class UnitsInFilesTest : public testing::Test {
  protected:
   void open(const std::string& form) {
-    const fs::path fixture = fs::path(SLUICE_FIXTURES) / ("qwen3-moe-tiny-" + form);
+    const fs::path fixture = fixture_folder() / ("qwen3-moe-tiny-" + form);
     test_world().barrier();  // no rank is still at the model before this one
     if (test_world().rank() == 0) {
       fs::remove_all(model());

@@ -3,6 +3,7 @@
 #include "io/hdf5.hpp"
 #include "ops/buffers/update_shards.hpp"
 #include "ops/op_check.hpp"
+#include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,7 +53,7 @@ class TorchReference {
 
  private:
   std::string part_;
-  hdf5::File file_ = hdf5::File::open(std::filesystem::path(SLUICE_FIXTURES) / "optimizer.h5");
+  hdf5::File file_ = hdf5::File::open(fixture_folder() / "optimizer.h5");
 };
 
 constexpr std::int64_t kSteps = 5;
