@@ -168,6 +168,22 @@ def check_reading(name, text):
             yield number, "bytes of tensors are read by EntryReader, ChunkReader, UnitsInFiles and BlockFile alone"
 
 
+def check_registers(root):
+    """Yields what is wrong with the list of files that tests/ops compiles again with an imitation of tile registers: it must have all that
+    include the registers' header, directly or not, or a program has both in one."""
+    header, lists = "ops/cpu/tiles/registers.hpp", root / "src/ops/CMakeLists.txt"
+    includes = {path.relative_to(root / "src").as_posix(): [match[2] for match in map(INCLUDE.match, read(path).splitlines()) if match]
+                for path in sorted((root / "src/ops").rglob("*.[hc]pp"))}
+    reaching, grown = {header}, True
+    while grown:
+        more = {file for file, names in includes.items() if file not in reaching and reaching.intersection(names)}
+        reaching, grown = reaching | more, bool(more)
+    listed = re.search(r"set\(register_files ([^)]*)\)", read(lists)) if lists.exists() else None
+    listed = {f"ops/{name}" for name in listed[1].split()} if listed else set()
+    for file in sorted({file for file in reaching if file.endswith(".cpp")} ^ listed):
+        yield f"src/ops/CMakeLists.txt:1: register_files and what includes {header} differ in {file}"
+
+
 def read(path):
     return path.read_text(encoding="utf-8")
 
@@ -195,7 +211,7 @@ def check_tree(root):
         name = path.relative_to(root).as_posix()
         text = read(path)
         violations += [f"{name}:{number}: {reason}" for check in (check_processors, check_places, check_reading) for number, reason in check(name, text)]
-    return violations, count
+    return violations + list(check_registers(root)), count
 
 
 def main():

@@ -112,6 +112,14 @@ class CheckLayersTest(unittest.TestCase):
         self.assertEqual([line.split(": ")[0] for line in self.violations()],
                          ["src/load/load_sender.cpp:1", "src/load/load_sender.cpp:2", "jobs/train.cpp:1"])
 
+    def test_every_file_with_tile_registers_is_listed_for_their_imitation(self):
+        self.write("src/ops/cpu/tiles/block.hpp", '#include "ops/cpu/tiles/registers.hpp"\n')
+        self.write("src/ops/cpu/tiles/matmul.cpp", '#include "ops/cpu/tiles/block.hpp"\n')
+        self.write("src/ops/CMakeLists.txt", "set(register_files cpu/tiles/matmul.cpp)\n")
+        self.assertEqual(self.violations(), [])
+        self.write("src/ops/cpu/matmul.cpp", '#include "ops/cpu/tiles/block.hpp"\n')
+        self.assert_one("src/ops/CMakeLists.txt:", "ops/cpu/matmul.cpp")
+
     def test_lists_are_joined_with_the_header_for_them(self):
         joins = 'auto text = fmt::format("{}", fmt::join(list, ", "));\n'
         self.write("src/base/text.cpp", "#include <fmt/ranges.h>\n" + joins)
