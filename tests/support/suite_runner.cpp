@@ -7,7 +7,8 @@
 // "overrides": ["table.key=value", ...], "faults": LIST, "run": DIRECTORY, "output": FILE}. Ranks 0 to n - 1
 // get the same request and run that job with those faults; what they print goes into FILE. Rank 0 then writes
 // "done CODE" to stdout. A job in which a rank fails ends the runner as it ends a job of its own, with the
-// job's exit code. The end of the FIFO ends the runner with 0.
+// job's exit code. {"end": true} to all ranks ends the runner with 0. Rank 0 sends it when it has had no request
+// for two minutes and nobody holds the lock of DIRECTORY/lock: then the run of the tests is gone.
 
 #include "comm/failure/crash_report.hpp"
 #include "comm/mpi/mpi_environment.hpp"
@@ -19,14 +20,18 @@
 #include <nlohmann/json.hpp>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,17 +90,74 @@ ExitCode run(const nlohmann::json& request, Communicator& part, MpiEnvironment& 
   return outcome.code;
 }
 
+constexpr int kIdleMilliseconds = 120'000;
+
+/// The lines that come out of one rank's FIFO.
+class Requests {
+ public:
+  /// Opens the FIFO for both ends, so that it has no end while programs come and go.
+  Requests(const std::string& directory, int rank)
+      : fifo_(open((directory + "/" + std::to_string(rank)).c_str(), O_RDWR | O_CLOEXEC)) {
+    if (fifo_ < 0)
+      fail(ExitCode::kIo, "cannot read requests of rank {} in {}: {}", rank, directory, errno_text(errno));
+  }
+  ~Requests() { close(fifo_); }
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+
+  /// The next line, or nothing if none has come for `milliseconds` (-1: waits for ever).
+  std::optional<std::string> next(int milliseconds) {
+    std::size_t end = 0;
+    while ((end = unread_.find('\n')) == std::string::npos) {
+      pollfd wanted{fifo_, POLLIN, 0};
+      const int ready = poll(&wanted, 1, milliseconds);
+      if (ready == 0) return std::nullopt;
+      char part[4096];
+      const ssize_t size = ready < 0 ? ready : read(fifo_, part, sizeof(part));
+      if (size < 0 && errno != EINTR) fail(ExitCode::kIo, "cannot read requests: {}", errno_text(errno));
+      if (size > 0) unread_.append(part, static_cast<std::size_t>(size));
+    }
+    std::string line = unread_.substr(0, end);
+    unread_.erase(0, end + 1);
+    return line;
+  }
+
+ private:
+  int fifo_;
+  std::string unread_;
+};
+
+/// Sends all ranks the request to end, unless a program holds the lock; ends them at once where the folder is gone.
+void end_if_left_alone(const std::string& directory, int ranks) {
+  const int lock = open((directory + "/lock").c_str(), O_RDWR | O_CLOEXEC);
+  if (lock < 0) std::_Exit(0);
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    close(lock);
+    return;
+  }
+  // The lock stays with this process, so that no program takes ranks that are about to end.
+  for (int rank = 0; rank < ranks; ++rank)
+    std::ofstream(directory + "/" + std::to_string(rank), std::ios::in) << "{\"end\": true}\n";
+}
+
 int serve(const std::string& directory) {
   SignalWatch signals;
   install_crash_report();
   MpiEnvironment mpi;
   const auto parts = communicators_by_size(mpi.world());
-  std::ifstream requests(directory + "/" + std::to_string(mpi.world().rank()));
-  for (std::string line; std::getline(requests, line);) {
-    const auto request = nlohmann::json::parse(line);
+  const int rank = mpi.world().rank();
+  Requests requests(directory, rank);
+  while (true) {
+    const std::optional<std::string> line = requests.next(rank == 0 ? kIdleMilliseconds : -1);
+    if (!line) {
+      end_if_left_alone(directory, mpi.world().size());
+      continue;
+    }
+    const auto request = nlohmann::json::parse(*line);
+    if (request.contains("end")) break;
     const auto ranks = request.at("ranks").get<std::size_t>();
     const ExitCode code = run(request, *parts.at(ranks - 1), mpi, signals);
-    if (mpi.world().rank() == 0) std::cout << "done " << static_cast<int>(code) << '\n' << std::flush;
+    if (rank == 0) std::cout << "done " << static_cast<int>(code) << '\n' << std::flush;
   }
   return 0;
 }

@@ -52,12 +52,23 @@ file(CHMOD ${PROJECT_BINARY_DIR}/mpirun.sh PERMISSIONS OWNER_READ OWNER_WRITE OW
 # Where test programs find fixtures (tests/support/source_folder.hpp).
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/source_folder CONTENT "@PROJECT_SOURCE_DIR@\n" @ONLY)
 
+# The longest tests start first, so that none of them is left over at the end: SLUICE_COST_name, processor seconds.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/COST.md)
+file(STRINGS ${PROJECT_SOURCE_DIR}/tests/COST.md rows REGEX "^\\| [^ ]+ \\| [0-9.]+ \\| [0-9.]+ \\|")
+foreach(row IN LISTS rows)
+  string(REGEX MATCH "^\\| ([^ ]+) \\| [0-9.]+ \\| ([0-9.]+)" row "${row}")
+  set(SLUICE_COST_${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
+endforeach()
+
 # ---- registration ------------------------------------------------------------------------------------
 
 # sluice_add_test(NAME COMMAND...): a quick test.
 function(sluice_add_test name)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT ${SLUICE_TEST_SECONDS})
+  if(DEFINED SLUICE_COST_${name})
+    set_tests_properties(${name} PROPERTIES COST ${SLUICE_COST_${name}})
+  endif()
 endfunction()
 
 # Compiles a test against one precompiled header of GoogleTest, or of GoogleTest and LibTorch, and cheaply: test code is
@@ -115,6 +126,13 @@ function(sluice_suite_runner target directory)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${target} PRIVATE sluice::job sluice::json sluice::generate_torch sluice::train_torch sluice_options)
   set_target_properties(${target} PROPERTIES ENABLE_EXPORTS ON RUNTIME_OUTPUT_DIRECTORY ${directory})
+endfunction()
+
+# sluice_use_runners(TEST): its jobs run in ranks that stay up for the next test, from the first such test of a ctest run to the last
+#   (tests/jobs/suite.py; the fixture job_runners of tests/jobs/CMakeLists.txt).
+function(sluice_use_runners test)
+  set_tests_properties(${test} PROPERTIES FIXTURES_REQUIRED job_runners)
+  set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT SLUICE_RUNNERS=${PROJECT_BINARY_DIR}/runners)
 endfunction()
 
 option(SLUICE_FUZZ "Build the fuzz targets (needs clang)" OFF)
