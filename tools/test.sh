@@ -30,6 +30,7 @@ fuzz_seconds=20
 sanitized_build=
 tidy_of_changes=
 summary=()
+notes=()
 failed=0
 
 # phase NAME COMMAND...: runs it, and notes its seconds and whether it held.
@@ -58,7 +59,25 @@ check_scripts() {
   shellcheck "${scripts[@]}"
 }
 
-build_release() { cmake --preset release && cmake --build --preset release && name_slurm_tests && name_host_tests; }
+build_release() {
+  rm -f build/release/ccache.log
+  cmake --preset release && cmake --build --preset release && name_slurm_tests && name_host_tests
+}
+
+# tell_cache NAME BUILD_DIR: how many of a build's compilations ccache answered, and why it could not look at others.
+tell_cache() {
+  [[ -e $2/ccache.log ]] || return 0
+  notes+=("$(awk -v name="$1" '
+    /^#/ { calls++; known = 0; next }
+    !known && /^(direct_cache_hit|preprocessed_cache_hit)$/ { hits++; known = 1 }
+    !known && /^cache_miss$/ { misses++; known = 1 }
+    !known && !/_(cache|storage)_/ { known = 1; others[$0]++; other++ }
+    END {
+      printf "%-44s %d calls of the compiler, %d answered by ccache (%.0f %%), %d not cached", name, calls, hits, calls ? 100 * hits / calls : 0, other
+      for (reason in others) printf ", %d %s", others[reason], reason
+      print ""
+    }' "$2/ccache.log")")
+}
 
 # They need root, and Slurm as Debian packages it.
 name_slurm_tests() {
@@ -98,6 +117,7 @@ build_file_by_file() { cmake --preset debug && cmake --build --preset debug; }
 build_sanitized() {
   local directory=$1
   shift
+  rm -f "$directory/ccache.log"
   cmake --preset asan -B "$directory" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 "$@" &&
     cmake --build "$directory"
 }
@@ -247,7 +267,7 @@ fuzz_one() {
 
 finish() {
   printf '\n== summary\n'
-  printf '%s\n' "${summary[@]}"
+  printf '%s\n' "${summary[@]}" "${notes[@]}"
   printf '%d of %d phases passed, %d failed, in %d s\n' $((${#summary[@]} - failed)) ${#summary[@]} $failed $SECONDS
   ((failed == 0))
 }
@@ -279,8 +299,10 @@ fi
 phase "format" check_format
 phase "shell scripts" check_scripts
 phase "release build" build_release
+tell_cache "release build" build/release
 phase "release tests" test_release
 phase "ASan and UBSan without LibTorch" test_sanitized_core
+tell_cache "sanitized build" build/sanitized
 phase "fuzz targets" run_fuzzers
 if $full; then
   phase "clang-tidy, every file" tools/tidy.sh --full
