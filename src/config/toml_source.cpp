@@ -17,21 +17,45 @@
 namespace sluice {
 namespace {
 
-/// Largest number of dots in a line outside a comment, far above that of any sensible one. toml++ limits
-/// nested values to 256, but dotted keys not at all, and destroys tables recursively: a key of 100000 parts
-/// overflows the stack.
-constexpr std::ptrdiff_t kMaxDotsPerLine = 64;
+/// Largest number of parts of a dotted key, far above that of any sensible one. toml++ limits nested values to
+/// 256, but dotted keys not at all, and destroys tables recursively: a key of 100000 parts overflows the stack.
+constexpr int kMaxKeyParts = 64;
 
-void refuse_deep_keys(std::string_view text, const std::string& file_name) {
-  for (std::int64_t number = 1; !text.empty(); ++number) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    const std::size_t first = line.find_first_not_of(" \t");
-    const bool is_comment = first != std::string_view::npos && line[first] == '#';
-    if (!is_comment && std::ranges::count(line, '.') > kMaxDotsPerLine)
-      fail(ExitCode::kBadConfig, "{}:{}:1: found more than {} dots in a line, expected a job file", file_name,
-           number, kMaxDotsPerLine);
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+/// Place behind the TOML string that begins with a quote at `begin`: behind its closing quotes, or at the end of
+/// the line that lacks them, where toml++ gives up as well.
+std::size_t end_of_string(std::string_view text, std::size_t begin) {
+  const char quote = text[begin];
+  const std::string three(3, quote);
+  const bool has_lines = text.substr(begin).starts_with(three);
+  for (std::size_t at = begin + (has_lines ? 3 : 1); at < text.size(); ++at) {
+    if (text[at] == '\n' && !has_lines) return at;
+    if (text[at] == '\\' && quote == '"' && at + 1 < text.size() && text[at + 1] != '\n')
+      ++at;
+    else if (text[at] == quote && !has_lines)
+      return at + 1;
+    else if (text.substr(at).starts_with(
+                 three))  // up to two quotes before the closing ones are of the string
+      return std::min(text.find_first_not_of(quote, at), std::min(at + 5, text.size()));
   }
+  return text.size();
+}
+
+/// Line, from 1, of the first key of more than kMaxKeyParts parts in a TOML text; 0 if there is none. Dots in
+/// strings and comments part no key, and a number has one at most.
+std::int64_t line_of_deep_key(std::string_view text) {
+  std::int64_t line = 1;
+  int parts = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    const char character = text[at];
+    std::size_t next = at + 1;
+    if (character == '"' || character == '\'') next = end_of_string(text, at);
+    if (character == '#') next = std::min(text.find('\n', at), text.size());
+    if (character == '.' && ++parts > kMaxKeyParts) return line;
+    if (std::string_view("\n=,[]{}").find(character) != std::string_view::npos) parts = 1;
+    line += std::ranges::count(text.substr(at, next - at), '\n');
+    at = next;
+  }
+  return 0;
 }
 
 std::optional<double> number_in(const toml::node& node) {
@@ -143,7 +167,7 @@ void refuse_both_spellings(const std::vector<TomlEntry>& entries) {
 /// date, so a text that looks like one is a name.
 std::optional<TomlEntry> parse_value(const std::string& where, const std::string& table,
                                      const std::string& key, const std::string& text) {
-  if (std::ranges::count(text, '.') > kMaxDotsPerLine) return std::nullopt;
+  if (line_of_deep_key(text) != 0) return std::nullopt;
   try {
     const toml::table parsed = toml::parse("value = " + text);
     if (parsed.size() != 1) return std::nullopt;
@@ -165,7 +189,9 @@ std::string without_blanks(const std::string& text) {
 }  // namespace
 
 std::vector<TomlEntry> parse_toml(std::string_view text, const std::string& file_name) {
-  refuse_deep_keys(text, file_name);
+  if (const std::int64_t line = line_of_deep_key(text); line != 0)
+    fail(ExitCode::kBadConfig, "{}:{}:1: found a key of more than {} parts, expected a job file", file_name,
+         line, kMaxKeyParts);
   std::vector<TomlEntry> entries;
   try {
     const NamePlace name_place = [&](const toml::source_position& place) {

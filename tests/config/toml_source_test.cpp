@@ -57,8 +57,38 @@ TEST(ParseToml, refuses_deep_nesting_without_deep_recursion) {
   EXPECT_EQ(parse_error(fmt::format("[{}a]", repeated("a.", 400000))).substr(0, 16), "job.toml:1:1: fo");
 }
 
-TEST(ParseToml, does_not_count_the_dots_of_comments) {
-  EXPECT_TRUE(parse_toml("  # " + repeated(".", 500) + "\n", "f").empty());
+TEST(ParseToml, refuses_keys_of_more_than_64_parts_wherever_they_stand) {
+  const std::string deep = repeated("a.", 64) + "a", quoted = repeated("\"a.b\" . ", 64) + "'a'";
+  for (const std::string& key : {deep, quoted})
+    for (const std::string& line :
+         {key + " = 1", "[" + key + "]", "[[ " + key + " ]]", "x = {" + key + " = 1}",
+          "x = [1.5, {" + key + " = 1}]", "x = {y = 2, " + key + " = 1}", "x = [\n\"a\", {" + key + " = 1}]"})
+      EXPECT_NE(parse_error("[job]\ny = 1\n" + line).find("64 parts"), std::string::npos) << line;
+  EXPECT_EQ(parse_error("[job]\n" + deep + " = 1\n").substr(0, 13), "job.toml:2:1:");
+  // Quotes that a reader of strings may stumble over, before such a key.
+  for (const char* text : {R"(x = ["""a"""", {)", R"(x = ["""a\""""", {)", R"(x = ['\', {)",
+                           R"(x = ["\"", {)", R"(x = ["", '', {)", R"(x = ["""""", {)", "x = ['''a''''', {",
+                           "x = [\"\"\"\n\\\"\"\"\"\", {", "x = 1 # \"\ny = {"})
+    EXPECT_NE(parse_error(text + deep + " = 1}]\n").find("64 parts"), std::string::npos) << text;
+}
+
+TEST(ParseToml, counts_no_dots_of_strings_numbers_and_comments) {
+  const std::string dots = repeated(".", 500);
+  EXPECT_TRUE(parse_toml("  # " + dots + "\n", "f").empty());
+  for (const std::string& value :
+       {"\"" + dots + "\"", "'" + dots + "'", "\"\"\"\n" + dots + "\n\"\"\"", "'''" + dots + "'''  # " + dots,
+        "\"\\\"" + dots + "\"", "[" + repeated("1.5, ", 100) + "]",
+        "[" + repeated("\"model.layers.*.mlp\", ", 100) + "]"})
+    EXPECT_EQ(parse_toml("[a]\nb = " + value + "\n", "f").size(), 2U) << value;
+  EXPECT_FALSE(parse_toml(repeated("a.", 63) + "a = 1\n", "f").empty());
+}
+
+TEST(ParseToml, survives_the_deepest_tables_that_it_takes) {
+  std::string text = "x = ";
+  for (int depth = 0; depth < 120; ++depth) text += "[{" + repeated("a.", 63) + "a =\n";
+  text += "1";
+  for (int depth = 0; depth < 120; ++depth) text += "}]";
+  EXPECT_NO_THROW(static_cast<void>(parse_error(text)));
 }
 
 TEST(ParseToml, takes_an_empty_text) { EXPECT_TRUE(parse_toml("", "f").empty()); }
@@ -68,6 +98,15 @@ TEST(ParseOverride, reads_toml_values) {
   EXPECT_EQ(parse_override("optimizer.eps= 1e-6 ")[1].value, Value(1e-6));
   EXPECT_EQ(parse_override("optimizer.betas=[0.9, 0.99]")[1].value, Value(std::vector<double>{0.9, 0.99}));
   EXPECT_EQ(parse_override("model.path=\"a b\"")[1].value, Value("a b"));
+}
+
+TEST(ParseOverride, reads_lists_with_many_dots) {
+  const Value value =
+      parse_override("train.freeze=[" + repeated("\"model.layers.*.mlp.experts\",", 30) + "]")[1].value;
+  ASSERT_TRUE(std::holds_alternative<std::vector<std::string>>(value));
+  EXPECT_EQ(std::get<std::vector<std::string>>(value).size(), 30U);
+  const std::string deep = "{" + repeated("a.", 64) + "a=1}";
+  EXPECT_EQ(parse_override("model.path=" + deep)[1].value, Value(deep));
 }
 
 TEST(ParseOverride, takes_other_text_as_a_bare_string) {
