@@ -19,6 +19,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <tuple>
 
 namespace sluice::ops {
 namespace {
@@ -43,6 +45,22 @@ void set_thread_count(int threads) {
   if (const auto set_blas_threads =
           reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
     set_blas_threads(1);
+}
+
+double measure_product_rate(DType dtype, MemoryKind memory) {
+  constexpr std::int64_t kSize = 1024;
+  constexpr double kLongEnough = 0.02;  // seconds, long beside the time that a GPU takes to begin
+  const c10::AutoGradMode no_grad(false);
+  const at::Tensor a = at::ones({kSize, kSize}, options_in(memory, scalar_type(dtype)));
+  const at::Tensor out = at::ones_like(a);
+  ops::matmul(out, a, a);  // not timed: the first product compiles its kernel
+  for (int products = 2;; products *= 2) {
+    const Stopwatch watch;
+    for (int i = 0; i < products; ++i) ops::matmul(out, a, a);
+    static_cast<void>(out[0][0].item<float>());  // waits for a device, which may not have begun
+    const double seconds = watch.seconds();
+    if (seconds >= kLongEnough) return products * 2 * std::pow(static_cast<double>(kSize), 3) / seconds;
+  }
 }
 
 }  // namespace
@@ -83,19 +101,11 @@ std::string means_text() {
 }
 
 double product_rate(DType dtype, MemoryKind memory) {
-  constexpr std::int64_t kSize = 1024;
-  constexpr double kLongEnough = 0.02;  // seconds, long beside the time that a GPU takes to begin
-  const c10::AutoGradMode no_grad(false);
-  const at::Tensor a = at::ones({kSize, kSize}, options_in(memory, scalar_type(dtype)));
-  const at::Tensor out = at::ones_like(a);
-  ops::matmul(out, a, a);  // not timed: the first product compiles its kernel
-  for (int products = 2;; products *= 2) {
-    const Stopwatch watch;
-    for (int i = 0; i < products; ++i) ops::matmul(out, a, a);
-    static_cast<void>(out[0][0].item<float>());  // waits for a device, which may not have begun
-    const double seconds = watch.seconds();
-    if (seconds >= kLongEnough) return products * 2 * std::pow(static_cast<double>(kSize), 3) / seconds;
-  }
+  static std::map<std::tuple<DType, MemoryKind, int>, double> measured;
+  const std::tuple setting(dtype, memory, thread_count());
+  const auto found = measured.find(setting);
+  if (found != measured.end()) return found->second;
+  return measured[setting] = measure_product_rate(dtype, memory);
 }
 
 void with_plain_errors(const std::function<void()>& action) {

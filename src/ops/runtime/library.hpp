@@ -16,7 +16,8 @@ void start_library(int threads, MemoryKind memory = MemoryKind::kPrivate);
 
 /// Measured rate in FLOP/s of products of 1024 x 1024 matrices of `dtype` (kFloat32 or kBFloat16) in `memory`;
 /// in main memory on this process's threads, which may share cores with other ranks. The reference for a
-/// step's rate (MFU). Takes up to 60 ms, or three products if they take longer, and 12 MiB.
+/// step's rate (MFU). The first call with these arguments and this number of threads takes up to 60 ms, or
+/// three products if they take longer, and 12 MiB; later calls return what it measured.
 [[nodiscard]] double product_rate(DType dtype, MemoryKind memory);
 
 /// Text that says with how many threads this process computes, and how this processor computes large products

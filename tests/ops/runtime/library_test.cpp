@@ -44,6 +44,18 @@ TEST(Library, names_the_blas_in_the_process) {
   EXPECT_EQ(blas_has_own_threads(), blas_text() == "OpenBLAS on threads of its own");
 }
 
+TEST(Library, measures_its_product_rate_once_for_each_number_of_threads) {
+  const auto rate = [](int threads) {
+    const Threads set(threads);
+    return product_rate(DType::kFloat32, MemoryKind::kPrivate);
+  };
+  const double first = rate(1), other = rate(2);
+  EXPECT_GT(first, 0);
+  EXPECT_NE(other, first);
+  EXPECT_EQ(rate(1), first);
+  EXPECT_EQ(rate(2), other);
+}
+
 TEST(Library, errors_of_others_pass_as_they_are) {
   EXPECT_THROW(with_plain_errors([] { throw std::out_of_range("mine"); }), std::out_of_range);
   EXPECT_THROW(with_plain_errors([] { fail(ExitCode::kBadData, "mine"); }), Error);
