@@ -65,6 +65,39 @@ TEST(Adafactor, follows_torch_on_a_vector) { expect_follows(numbers({1300}), {0,
 
 TEST(Adafactor, clips_updates_of_gradients_that_grow) { expect_follows(numbers({33, 65}), {0, 33}, 1e3); }
 
+void expect_kept_bits(DType gradient, MasterFormat master) {
+  SCOPED_TRACE(testing::Message() << "gradient " << name_of(gradient) << ", master " << name_of(master));
+  const at::Tensor start = numbers({70, 150}, at::kBFloat16).to(at::kFloat);
+  Reference reference(start);
+  Factored factored(start, {0, 70}, {.weights = DType::kBFloat16, .gradient = gradient, .master = master});
+  KeptBits bits(start);
+  // The gradient's own error, that of each of three means of its squares, and as much again of the update's
+  // size, by which it is clipped.
+  const double of_gradient = 2 * (1 + 3) * largest_rounding(gradient);
+  for (int t = 1; t <= 20; ++t) {
+    const at::Tensor exact = numbers(start.sizes(), at::kFloat, static_cast<std::uint64_t>(t));
+    const at::Tensor before = reference.weights * (1 - kRate * kDecay);
+    // Of the weights' size, by which updates are multiplied: stochastic roundings of all of them are a random
+    // walk there, too.
+    const at::Tensor squares = reference.weights.square();
+    const double sum = squares.sum().item<double>();
+    const double of_size =
+        std::sqrt(bits.of_updates.square().sum().item<double>() / sum) +
+        (4 * std::sqrt((squares * bits.variance).sum().item<double>()) + bits.variance.sum().item<double>()) /
+            sum;
+    reference.step(t, exact);
+    factored.step(t, exact.to(gradient == DType::kFloat32 ? at::kFloat : at::kBFloat16), kRate, kDecay);
+    bits.add((before - reference.weights).abs() * (of_gradient + of_size), reference.weights, master);
+  }
+  bits.expect(factored.values(), reference.weights, start);
+}
+
+TEST(Adafactor, keeps_bfloat16_weights_as_near_to_exact_arithmetic_as_their_bits) {
+  for (const DType gradient : {DType::kFloat32, DType::kBFloat16})
+    for (const MasterFormat master : {MasterFormat::kFloat32, MasterFormat::k24Bit, MasterFormat::kNone})
+      expect_kept_bits(gradient, master);
+}
+
 TEST(Adafactor, leaves_weights_without_gradient_to_their_decay) {
   const at::Tensor start = numbers({20, 30});
   Factored factored(start, {0, 20});
