@@ -17,8 +17,6 @@
 namespace sluice {
 namespace {
 
-constexpr double kTolerance = 2e-4;
-
 using test::fixture;
 
 double largest_difference(std::span<const float> a, std::span<const float> b) {
@@ -58,7 +56,7 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_transformers_token_by_token) {
       if (has_tokens)
         largest = std::max(largest, largest_difference(ops::host_values<float>(logits), expected.row(i)));
     }
-    EXPECT_LT(largest, kTolerance) << "groups of " << expert_parallel;
+    EXPECT_LT(largest, test::kLogitTolerance) << "groups of " << expert_parallel;
   });
 }
 
@@ -96,7 +94,7 @@ TEST_P(CachedForwardOfModel, finds_the_logits_of_a_whole_pass_however_the_tokens
     }
     if (comm.rank() != 0) return;
     EXPECT_LT(largest_difference(ops::host_values<float>(at::cat(found)), ops::host_values<float>(whole)),
-              kTolerance)
+              test::kLogitTolerance)
         << "groups of " << expert_parallel;
   });
 }

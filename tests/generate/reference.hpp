@@ -18,6 +18,8 @@
 namespace sluice::test {
 
 inline constexpr std::size_t kPrompt = 8;  ///< tokens of a prompt, see make_generation.py
+/// By which a logit may differ from that of transformers.
+inline constexpr double kLogitTolerance = 2e-4;
 
 inline std::filesystem::path fixture(const std::string& name) { return fixture_folder() / name; }
 
