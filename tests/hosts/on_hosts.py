@@ -8,6 +8,7 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "jobs"))
 import hosts as test_hosts  # noqa: E402
 import program  # noqa: E402
+import trajectories  # noqa: E402
 
 EXPLANATION = "failed, so the job ends with exit code"
 # The time after which a rank misses another one, of every section; in setup there is more, as machines that are busy start slowly.
@@ -16,8 +17,6 @@ DEADLINES = {"load_seconds": LIMIT, "step_seconds": LIMIT, "evaluate_seconds": L
 # Behind the limit all is to end in 15 s; a machine that is busy with other tests may take so much more.
 BOUND_SECONDS = LIMIT + 15
 GRACE_SECONDS = 30
-# Of losses: sums over other numbers of ranks differ by their rounding.
-TOLERANCE = 1e-3
 # A guard against hanging, in seconds.
 GUARD_SECONDS = 60
 
@@ -89,6 +88,11 @@ class OnHosts(program.JobTest):
         self.assertNotIn("-" * 60, result.output)  # of Open MPI's blocks
 
     def expect_near(self, losses, expected):
-        """Each loss is that of an uninterrupted training; both are {step: loss}."""
+        """Each loss is that of an uninterrupted training; both are {step: loss}. Of steps that follow one another, the first one that is not
+        the same to the bit is one of equal weights, as those of a saved step are: there sums over another number of ranks are rounded
+        otherwise, and no more. From then on each goes its own way."""
+        parted = min((step for step in losses if losses[step] != expected[step]), default=None)
+        if parted and len(losses) > 1:
+            self.assertAlmostEqual(losses[parted], expected[parted], delta=trajectories.LOSS["float32"] * expected[parted], msg=f"step {parted}")
         for step, loss in losses.items():
-            self.assertAlmostEqual(loss, expected[step], delta=TOLERANCE, msg=f"step {step}")
+            self.assertAlmostEqual(loss, expected[step], delta=trajectories.least_allowed(expected.values()), msg=f"step {step}")

@@ -31,6 +31,11 @@ def adapter_directory(name):
     return FIXTURES / "lora" / name
 
 
+def loss_of_reference(directory):
+    with h5py.File(directory / "reference.h5") as reference:
+        return float(reference["loss"][()])
+
+
 def elsewhere(*words):
     """The program started in another directory."""
     return program.run("env", "-C", "/", SLUICE, *words)
@@ -104,8 +109,7 @@ class Using(AdapterTest):
 
     def test_evaluate_finds_the_loss_of_peft(self):
         for adapter in ADAPTERS:
-            with h5py.File(adapter_directory(adapter) / "reference.h5") as reference:
-                expected = float(reference["loss"][()])
+            expected = loss_of_reference(adapter_directory(adapter))
             for ranks in (1, 3):
                 with self.subTest(adapter=adapter, ranks=ranks):
                     self.assertLess(abs(self.loss(ranks, f"{adapter}-{ranks}", adapter) - expected), 1e-5)
@@ -171,15 +175,16 @@ class Exporting(AdapterTest):
 
     def test_a_merged_model_has_the_loss_of_both(self):
         tables = self.kind("evaluate", "qwen3-moe")
-        with h5py.File(adapter_directory("qwen3-moe") / "reference.h5") as reference:
-            expected = float(reference["loss"][()])
+        expected, without = (loss_of_reference(directory) for directory in (adapter_directory("qwen3-moe"), FIXTURES / ADAPTERS["qwen3-moe"]))
         out = self.export(2, "qwen3-moe", "merge")
         tables["model"] = {"path": out, "dtype": "float32"}
         tables["data"] = {"tokens": adapter_directory("qwen3-moe") / "reference.h5", "sequence_length": 48}
         result, output = self.run_job(1, **tables)
         self.expect(result, 0)
         with h5py.File(output / "metrics.h5") as metrics:
-            self.assertLess(abs(float(metrics["evaluate/total_loss"][0]) - expected), 2e-3)  # bfloat16 weights
+            found = float(metrics["evaluate/total_loss"][0])
+        # Merged weights are bfloat16, and the adapter moves them by few of its steps: that costs a part of what the adapter does.
+        self.assertLess(abs(found - expected), 0.1 * abs(without - expected))
 
     def test_a_write_that_fails_ends_all_and_leaves_nothing(self):
         out = self.directory / "out"

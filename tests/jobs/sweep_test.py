@@ -20,7 +20,7 @@ import h5py
 import numpy
 
 import program
-from drawn_jobs import Task, WAYS_OF_A_TASK, Way, is_near, loss_tolerance, merged, norm_tolerance, resumed_tolerance
+from drawn_jobs import RESUMED_STEPS, Task, WAYS_OF_A_TASK, Way, is_near, later_loss_tolerance, loss_tolerance, merged, norm_tolerance
 from program import job_text, sluice
 from suite import run_job
 
@@ -40,6 +40,16 @@ class Numbers:
             self.steps = metrics["train/step"][:].tolist()
             self.losses = metrics["train/loss"][:]
             self.norm = float(metrics["train/grad_norm"][0])
+            self.tokens = metrics["train/tokens"][:]
+            self.expert_tokens = metrics["moe/expert_tokens"][:].astype(int)
+
+    def elsewhere(self, other, skipped=0):
+        """Of each step that both have, the share of tokens that went to other experts in this or an earlier one, if each went alone.
+        `skipped`: steps that the other one has before them."""
+        counts = other.expert_tokens[skipped:]
+        steps = min(len(self.expert_tokens), len(counts))
+        moved = abs(self.expert_tokens[:steps] - counts[:steps]).sum((1, 2)) / 2
+        return moved.cumsum() / self.tokens[:steps]
 
 
 class Runner:
@@ -96,11 +106,12 @@ class Runner:
         expected, found = self.numbers_of_one_rank(way.does_first), self.numbers(job, way.ranks, way.does)
         if way.does == "generate":
             return self.expect_equal("answers", found.answers, expected.answers)
-        self.expect_near("loss", found.losses[:len(expected.losses)], expected.losses, loss_tolerance(self.task))
         if way.does == "evaluate":
-            return None
-        tolerance = norm_tolerance(self.task, way.tables["optimizer"])
-        self.expect_near("gradient norm", [found.norm], [expected.norm], tolerance)
+            return self.expect_near("loss", found.losses, expected.losses, loss_tolerance(self.task))
+        # A token that went elsewhere may have any loss and gradient, and only in bfloat16 one does.
+        elsewhere = found.elsewhere(expected) if self.task.dtype == "bfloat16" else numpy.zeros(1)
+        self.expect_near("loss", found.losses[:1], expected.losses[:1], loss_tolerance(self.task) + elsewhere[0])
+        self.expect_near("gradient norm", [found.norm], [expected.norm], norm_tolerance(self.task, way.tables["optimizer"]) + elsewhere[0])
         return self.check_resumed(number, way, found) if way.does == "resume" else None
 
     def check_resumed(self, number, way, found):
@@ -108,8 +119,10 @@ class Runner:
         job = self.write_way(f"draw-{number}", way, way.ranks_after, way.tables_after, {"checkpoint": {"resume": 1}})
         after = self.numbers(job, way.ranks_after, way.does, "metrics.0001.h5")
         self.expect_equal("steps after a resume", after.steps, found.steps[1:])
-        tolerance = resumed_tolerance(self.task, way.tables["optimizer"])
-        self.expect_near("loss after a resume", after.losses, found.losses[1:], tolerance)
+        elsewhere = after.elsewhere(found, skipped=1) if self.task.dtype == "bfloat16" else numpy.zeros(RESUMED_STEPS - 1)
+        tolerances = [loss_tolerance(self.task), later_loss_tolerance(self.task, way.tables["optimizer"])] + elsewhere
+        for number, tolerance in enumerate(tolerances):
+            self.expect_near("loss after a resume", after.losses[number:][:1], found.losses[1:][number:][:1], tolerance)
 
     def write_way(self, name, way, ranks, *changes):
         tables = [self.task.tables(self.inputs, self.weights, way.does), way.tables, *changes]

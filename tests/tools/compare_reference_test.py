@@ -188,13 +188,26 @@ class CompareReferenceTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("0.5", text)
 
-    def test_bfloat16_compares_losses_alone(self):
+    def test_bfloat16_compares_a_first_step_coarsely_and_later_losses_to_a_share_of_their_fall(self):
         self.remove("logits")
-        self.change("train/grad_norm", lambda values: values * 2, file="metrics.h5")
-        self.change("train/loss", lambda values: values + 0.04, file="metrics.h5")
+        self.change("train/grad_norm", lambda values: values * np.linspace(1.01, 2, STEPS), file="metrics.h5")
+        self.change("train/loss", lambda values: values + np.linspace(0.01, 0.02, STEPS), file="metrics.h5")
+        self.change(f"grad/{NAMES[0]}", lambda values: values * 1.3)
         self.assert_passes("--bfloat16")
-        self.change("train/loss", lambda values: values + 0.02, file="metrics.h5")
+        cases = [("train/loss", np.array([0.02] + [0] * 7), "metrics.h5"), ("train/loss", np.array([0] * 7 + [0.03]), "metrics.h5"),
+                 ("train/grad_norm", np.array([0.05] + [0] * 7), "metrics.h5"), (f"grad/{NAMES[1]}", 1, "dump.h5")]
+        for name, difference, file in cases:
+            with self.subTest(name):
+                self.write_run(aux="")
+                self.change(name, lambda values: values + difference, file=file)
+                self.assert_fails(name.removesuffix(f"/{NAMES[1]}"), options=["--bfloat16"])
+
+    def test_bfloat16_compares_no_later_losses_where_experts_are_chosen(self):
+        self.change("train/loss", lambda values: values + np.array([0] + [1] * 7), file="metrics.h5")
         self.assert_fails("train/loss", options=["--bfloat16"])
+        with h5py.File(self.run_dir / "metrics.h5", "r+") as metrics:
+            metrics["moe/expert_tokens"] = np.zeros((STEPS, 1, 4), np.int64)
+        self.assert_passes("--bfloat16")
 
     def test_a_run_without_dump_says_so(self):
         (self.run_dir / "job.toml").write_text("[train]\naux_loss_coefficient = 0.0\n")
