@@ -151,7 +151,7 @@ class SuiteRunner:
 
 
 class Runners:
-    """The folder of runners of this program's jobs, and those that it has taken, by number of ranks."""
+    """The folder of runners of this program's jobs, and those that it has taken, by their kind."""
 
     def __init__(self):
         named = os.environ.get("SLUICE_RUNNERS")
@@ -162,27 +162,27 @@ class Runners:
         self.seconds = 0  # of processor time, of runners that have ended
 
     def usual(self):
-        runner = self.taken.get(USUAL_RANKS)
+        runner = self.taken.get(kind(USUAL_RANKS))
         return None if runner is None or runner.has_ended() else runner
 
     def of(self, ranks):
         """A runner of so many ranks: this program's, a free one, or a new one."""
-        if ranks in self.taken and self.taken[ranks].has_ended():
-            self._count(self.taken[ranks])
-            self.taken.pop(ranks).end()
         number, name = 0, kind(ranks)
-        while ranks not in self.taken:
+        if name in self.taken and self.taken[name].has_ended():
+            self._count(self.taken[name])
+            self.taken.pop(name).end()
+        while name not in self.taken:
             try:
                 runner = SuiteRunner(self.folder / f"{name}-{number}", ranks)
                 if runner.has_ended():
                     runner.end()  # and in the next round its place is free
                 else:
-                    self.taken[ranks] = runner
+                    self.taken[name] = runner
             except BlockingIOError:
                 number += 1
             except FileNotFoundError:
                 pass  # removed by the program that had it: its place is free
-        return self.taken[ranks]
+        return self.taken[name]
 
     def _count(self, runner):
         self.seconds += max(0, runner.processor_seconds() - runner.seconds_before)

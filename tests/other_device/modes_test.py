@@ -5,11 +5,12 @@ SLUICE is the program that computes on the device, SLUICE_HERE the one that comp
 import os
 import pathlib
 import sys
-import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "jobs"))
 import program
-from program import JobTest, mpirun, reference_job
+from program import JobTest, reference_job
+from suite import run_job
 from trajectories import Trajectory, expect_follows
 
 HERE = os.environ["SLUICE_HERE"]
@@ -18,7 +19,8 @@ HERE = os.environ["SLUICE_HERE"]
 class Modes(JobTest):
     def trajectory(self, binary, name, ranks=2, **changes):
         job = self.write_job(f"{name}.toml", **reference_job("qwen3-moe-tiny", **changes))
-        self.expect(mpirun(ranks, binary, "run", job), 0)
+        with unittest.mock.patch.object(program, "SLUICE", binary):
+            self.expect(run_job(ranks, job), 0)
         return Trajectory.of_run(self.output_of(job))
 
     def expect_same(self, dtype="float32", **changes):
