@@ -43,26 +43,24 @@ class GreedyText : public testing::TestWithParam<std::string> {};
 TEST_P(GreedyText, is_that_of_transformers) {
   const test::GenerationReference reference(GetParam());
   constexpr double kClose = 2 * test::kLogitTolerance;
-  for (const int expert_parallel : {1, test::test_world().size()}) {
-    Model model(GetParam(), 1, std::ssize(reference.tokens), expert_parallel);
-    for (std::int64_t known = 0; known < reference.count();) {
-      std::vector<std::int64_t> prompt(reference.tokens.begin(),
-                                       reference.tokens.begin() + test::kPrompt + known);
-      const Answers found = model.answers(
-          {{0, prompt}}, {.settings = {.max_tokens = reference.count() - known, .prefill_tokens = 64}});
-      std::int64_t differs = reference.count();  // where, on rank 0
-      if (model.comm.rank() == 0) {
-        const std::vector<std::int64_t>& tokens = found.at(0).tokens;
-        ASSERT_EQ(std::ssize(tokens), reference.count() - known);
-        differs =
-            std::mismatch(tokens.begin(), tokens.end(), reference.tokens.begin() + std::ssize(prompt)).first -
-            tokens.begin() + known;
-      }
-      model.comm.broadcast(&differs, sizeof differs, 0).wait();
-      if (differs == reference.count()) break;
-      ASSERT_LT(reference.lead(differs), kClose) << "token " << differs;
-      known = differs + 1;
+  Model model(GetParam(), 1, std::ssize(reference.tokens), test::drawn_expert_parallel(GetParam(), 1));
+  for (std::int64_t known = 0; known < reference.count();) {
+    std::vector<std::int64_t> prompt(reference.tokens.begin(),
+                                     reference.tokens.begin() + test::kPrompt + known);
+    const Answers found = model.answers(
+        {{0, prompt}}, {.settings = {.max_tokens = reference.count() - known, .prefill_tokens = 64}});
+    std::int64_t differs = reference.count();  // where, on rank 0
+    if (model.comm.rank() == 0) {
+      const std::vector<std::int64_t>& tokens = found.at(0).tokens;
+      ASSERT_EQ(std::ssize(tokens), reference.count() - known);
+      differs =
+          std::mismatch(tokens.begin(), tokens.end(), reference.tokens.begin() + std::ssize(prompt)).first -
+          tokens.begin() + known;
     }
+    model.comm.broadcast(&differs, sizeof differs, 0).wait();
+    if (differs == reference.count()) break;
+    ASSERT_LT(reference.lead(differs), kClose) << "token " << differs;
+    known = differs + 1;
   }
 }
 
