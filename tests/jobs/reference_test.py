@@ -1,11 +1,15 @@
 """Logits, loss, every gradient and a training run of a fixture are transformers', at every rank count.
 
-    reference_test.py FIXTURE [Reference | BFloat16 | Variants | Released | Modes | Experts | LoadBalancing]...
+    reference_test.py FIXTURE [Family | Device | Modes | FewSequences]...
+
+Each fixture is a row: one, two and three ranks in float32, and a job in bfloat16. What else can be set without changing the numbers is drawn
+over all rows together, so that each two values of different settings meet in some job (grid.py); Device draws one job a fixture.
 """
 import functools
 import sys
 import unittest
 
+import grid
 import h5py
 import program
 from program import JobTest, reference_job
@@ -13,11 +17,46 @@ from suite import run_job
 from trajectories import Trajectory, expect_follows
 
 FIXTURE = "qwen3-moe-tiny"
+FIXTURES = sorted(path.parent.name for path in program.FIXTURES.glob("*/reference.h5"))
+IN_GROUPS = ["deepseek_v3-tiny", "gpt_oss-tiny", "qwen3-moe-tiny", "qwen3_5-moe-tiny"]  # also run by four ranks, in groups of two
+ON_DEVICES = ["bailing_moe_v2-tiny", "deepseek_v2-tiny", "deepseek_v3-tiny", "ernie4_5_moe-tiny", "glm4_moe-tiny", "glm4_moe_lite-tiny", "gpt_oss-tiny",
+              "minimax_m2-tiny", "mixtral-tiny", "olmoe-tiny", "qwen3-moe-tiny", "qwen3-tiny-tied", "qwen3_5-moe-tiny", "qwen3_next-tiny"]
+SETTINGS = {
+    "fixture": FIXTURES,
+    "ranks": [3, 2, 1, 4],
+    "experts": ["routed", "gathered", "groups"],
+    "dtype": ["float32", "bfloat16"],
+    "micro batches": ["one sequence", "two, without recompute"],
+    "gradients": ["float32", "release"],
+    "auxiliary loss": [False, True],
+}
 
 
-def has_router(fixture):
+@functools.cache
+def has(fixture, what):
+    """Whether a fixture has a "router" or an "auxiliary loss"."""
     with h5py.File(program.FIXTURES / fixture / "reference.h5") as reference:
-        return any(name.endswith(("mlp.gate.weight", "mlp.router.weight")) for name in reference["grad"])
+        return "train_aux" in reference if what == "auxiliary loss" else any(name.endswith(("mlp.gate.weight", "mlp.router.weight")) for name in reference["grad"])
+
+
+def is_allowed(row):
+    in_groups = row["experts"] == "groups"
+    return (in_groups == (row["ranks"] == 4) and (not in_groups or row["fixture"] in IN_GROUPS) and (row["experts"] == "routed" or has(row["fixture"], "router"))
+            and (not row["auxiliary loss"] or has(row["fixture"], "auxiliary loss")))
+
+
+def jobs_of(fixture):
+    """The jobs of a fixture's row."""
+    wanted = [{"fixture": name, "ranks": ranks, "dtype": "float32"} for name in FIXTURES for ranks in (3, 2, 1)]
+    wanted += [{"fixture": name, "dtype": "bfloat16"} for name in FIXTURES]
+    return [row for row in grid.draw(SETTINGS, wanted, is_allowed) if row["fixture"] == fixture]
+
+
+def device_jobs_of(fixture):
+    """The one job of a fixture of ON_DEVICES, in float32: of other settings each two values meet, not each with every fixture."""
+    settings = SETTINGS | {"fixture": ON_DEVICES, "ranks": [3, 2, 1], "experts": ["routed", "gathered"], "dtype": ["float32"]}
+    rows = grid.draw(settings, [{"fixture": name} for name in ON_DEVICES], is_allowed)[:len(ON_DEVICES)]
+    return [row for row in rows if row["fixture"] == fixture]
 
 
 class ReferenceTest(JobTest):
@@ -29,32 +68,37 @@ class ReferenceTest(JobTest):
     def compare(self, output, bfloat16=False):
         self.expect_reference(output, program.FIXTURES / FIXTURE, bfloat16)
 
-
-class Reference(ReferenceTest):
-    def test_one_rank(self):
-        self.compare(self.train(1))
-
-    def test_two_ranks(self):
-        self.compare(self.train(2))
-
-    def test_three_ranks(self):
-        self.compare(self.train(3))
-
-
-class MicroBatches(ReferenceTest):
-    def test_micro_batches_of_several_sequences_without_recompute(self):
-        self.compare(self.train(2, train={"micro_batch_sequences": 2, "recompute": "none"}))
-
-
-class BFloat16(ReferenceTest):
-    def test_bfloat16_follows_at_three_ranks(self):
-        """A step alone where experts are chosen: behind it roundings choose other ones."""
-        self.compare(self.train(3, model={"dtype": "bfloat16"}, train={"steps": 1 if has_router(FIXTURE) else 8}), bfloat16=True)
+    def expect_row(self, row, number):
+        """A job with these settings has the numbers of the reference: the training run of three ranks whole, of others its first two steps; in
+        bfloat16 the first alone where experts are chosen, as roundings choose other ones behind it."""
+        directory = self.directory
+        self.directory = directory / str(number)
+        self.directory.mkdir()
+        steps = 8 if row["ranks"] == 3 else 2
+        if row["dtype"] == "bfloat16":
+            steps = 1 if has(FIXTURE, "router") else 8
+        micro = {"micro_batch_sequences": 2, "recompute": "none"} if row["micro batches"] != "one sequence" else {}
+        aux = {"aux_loss_coefficient": 0.01} if row["auxiliary loss"] else {}
+        output = self.train(row["ranks"], model={"dtype": row["dtype"]}, train={"steps": steps} | micro | aux, optimizer={"gradients": row["gradients"]},
+                            parallel={"expert_parallel": {"routed": 0, "gathered": 1, "groups": 2}[row["experts"]]})
+        self.compare(output, row["dtype"] == "bfloat16")
+        self.directory = directory
 
 
-class Variants(MicroBatches, BFloat16):
-    """Other ways to the same numbers."""
+class Family(ReferenceTest):
+    def test_every_job_of_the_row_has_the_numbers_of_transformers(self):
+        for number, row in enumerate(jobs_of(FIXTURE)):
+            with self.subTest(**row):
+                self.expect_row(row, number)
 
+
+class Device(ReferenceTest):
+    def test_a_job_has_the_numbers_of_transformers(self):
+        row, = device_jobs_of(FIXTURE)
+        self.expect_row(row, 0)
+
+
+class FewSequences(ReferenceTest):
     def test_a_rank_without_sequences(self):
         whole = self.train(1, train={"batch_sequences": 2, "steps": 2})
         self.directory = self.directory / "three"
@@ -68,16 +112,6 @@ class Variants(MicroBatches, BFloat16):
             with h5py.File(output / "metrics.h5") as metrics:
                 losses.append(metrics["train/loss"][:])
         self.assertLess(abs(losses[0] - losses[1]).max(), 2e-5)
-
-
-class Released(ReferenceTest):
-    """Gradients that are used as soon as they are there."""
-
-    def test_experts_one_by_one_at_three_ranks(self):
-        self.compare(self.train(3, optimizer={"gradients": "release"}))
-
-    def test_a_layer_at_a_time_where_experts_are_gathered(self):
-        self.compare(self.train(2, optimizer={"gradients": "release"}, parallel={"expert_parallel": 1}))
 
 
 class Modes(ReferenceTest):
@@ -112,30 +146,8 @@ class Modes(ReferenceTest):
         self.expect_near_float32("adafactor", "factored", [("factored", "24bit", "release"), ("factored", "none", "release")], learning_rate=1e-2)
 
 
-class Experts(ReferenceTest):
-    """Tokens travel to the experts by default; there are other ways."""
-
-    def test_gathered_at_three_ranks(self):
-        self.compare(self.train(3, parallel={"expert_parallel": 1}))
-
-    def test_two_groups_of_two_ranks(self):
-        self.compare(self.train(4, parallel={"expert_parallel": 2}))
-
-
-class LoadBalancing(Reference, MicroBatches):
-    """The same with the load-balancing loss in what is optimised."""
-
-    def train(self, ranks, **changes):
-        train = {"aux_loss_coefficient": 0.01} | changes.pop("train", {})
-        return super().train(ranks, train=train, **changes)
-
-
 if __name__ == "__main__":
     FIXTURE, *names = sys.argv[1:]
-    with h5py.File(program.FIXTURES / FIXTURE / "reference.h5") as reference:
-        suites = [Reference, BFloat16, Variants, Released, Modes] + [Experts] * has_router(FIXTURE) + [LoadBalancing] * ("train_aux" in reference)
-    if unknown := set(names) - {suite.__name__ for suite in [Reference, BFloat16, Variants, Released, Modes, Experts, LoadBalancing]}:
-        sys.exit(f"no such tests: {', '.join(sorted(unknown))}")
-    tests = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(suite)
-                               for suite in suites if suite.__name__ in names or not names)
+    suites = [globals()[name] for name in names or ["Family"]]
+    tests = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(suite) for suite in suites)
     sys.exit(not unittest.TextTestRunner(verbosity=2).run(tests).wasSuccessful())
