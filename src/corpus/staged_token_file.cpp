@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "weights/staged_directory.hpp"
 
 #include <unistd.h>
@@ -14,6 +15,8 @@ namespace fs = std::filesystem;
 
 StagedTokenFile::StagedTokenFile(const fs::path& target) : target_(target) {
   if (target.filename().empty()) fail(ExitCode::kUsage, "'{}' is no name for a file", target.string());
+  if (const std::string link = dangling_link_text(target); !link.empty())
+    fail(ExitCode::kUsage, "{}; remove the link, or choose another name", link);
   if (fs::exists(fs::symlink_status(target)))
     fail(ExitCode::kUsage, "{} is there already; remove it, or choose another name", target.string());
   staging_ = name_beside(target, "tokens");

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/round.hpp"
+#include "io/path.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -157,7 +158,12 @@ OutputFile::OutputFile(std::filesystem::path path, FileDescriptor descriptor)
 
 OutputFile OutputFile::create(const std::filesystem::path& path) {
   FileDescriptor descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (descriptor.get() < 0) fail(ExitCode::kIo, "cannot create {}: {}", path.string(), errno_text(errno));
+  if (descriptor.get() < 0) {
+    const int error_number = errno;
+    const std::string link = dangling_link_text(path);
+    fail(ExitCode::kIo, "cannot create {}: {}", path.string(),
+         link.empty() ? errno_text(error_number) : link);
+  }
   return OutputFile(path, std::move(descriptor));
 }
 

@@ -35,4 +35,25 @@ std::vector<fs::path> entries_in(const fs::path& directory) {
   return entries;
 }
 
+std::string dangling_link_text(const fs::path& path) {
+  std::error_code error;
+  fs::path part;
+  for (const fs::path& name : path) {
+    part /= name;
+    if (!fs::is_symlink(part, error) || fs::exists(part, error)) continue;
+    return fmt::format("{} is a link to {}, which is not there", part.string(),
+                       fs::read_symlink(part, error).string());
+  }
+  return "";
+}
+
+void make_directories(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (!error) return;
+  const std::string link = dangling_link_text(directory);
+  fail(ExitCode::kIo, "cannot create the directory {}: {}", directory.string(),
+       link.empty() ? errno_text(error.value()) : link);
+}
+
 }  // namespace sluice

@@ -16,13 +16,6 @@
 namespace sluice {
 namespace fs = std::filesystem;
 
-void make_directories(const fs::path& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error)
-    fail(ExitCode::kIo, "cannot create the directory {}: {}", directory.string(), errno_text(error.value()));
-}
-
 fs::path existing_part(const fs::path& target) {
   std::error_code error;
   fs::path part = fs::absolute(target).lexically_normal();
@@ -31,6 +24,8 @@ fs::path existing_part(const fs::path& target) {
 }
 
 void require_creatable(std::string_view key, const fs::path& target) {
+  if (const std::string link = dangling_link_text(target); !link.empty())
+    fail(ExitCode::kIo, "{}: {} cannot be created: {}", key, target.string(), link);
   const fs::path place = existing_part(fs::absolute(target).lexically_normal().parent_path());
   std::error_code error;
   if (!fs::is_directory(place, error))

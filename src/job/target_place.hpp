@@ -9,9 +9,6 @@
 
 namespace sluice {
 
-/// Creates a directory and those above it. Error(kIo) with the cause.
-void make_directories(const std::filesystem::path& directory);
-
 /// The nearest existing ancestor of `target`, or `target` itself.
 [[nodiscard]] std::filesystem::path existing_part(const std::filesystem::path& target);
 

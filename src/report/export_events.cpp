@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "report/column_names.hpp"
 #include "report/event_file.hpp"
 #include "report/expert_load.hpp"
@@ -93,9 +94,7 @@ namespace {
 /// Path of the event file, whose directory is created. The name is fixed, because TensorBoard would join a
 /// second file of a run to the first.
 fs::path event_file_in(const fs::path& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) fail(ExitCode::kIo, "cannot create the directory {}: {}", directory.string(), error.message());
+  make_directories(directory);
   return directory / "events.out.tfevents.0000000000.sluice";
 }
 

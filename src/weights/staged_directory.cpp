@@ -54,12 +54,13 @@ fs::path name_beside(const fs::path& target, std::string_view word) {
 
 StagedDirectory::StagedDirectory(const fs::path& target, IfTaken if_taken)
     : target_(normal(target)), if_taken_(if_taken) {
+  if (const std::string link = dangling_link_text(target_); !link.empty() && if_taken_ == IfTaken::kRefuse)
+    fail(ExitCode::kUsage, "{} cannot be made: {}; choose another name or remove the link", target_.string(),
+         link);
   if (if_taken_ == IfTaken::kRefuse && !is_free(target_))
     fail(ExitCode::kUsage, "{} is already there; choose another name or remove it", target_.string());
-  name_leftovers(target_);
-  std::error_code error;
-  fs::create_directories(target_.parent_path(), error);
-  if (error) fail(ExitCode::kIo, "cannot create {}: {}", target_.parent_path().string(), error.message());
+  if (leftovers == Leftovers::kAreNamed) name_leftovers(target_);
+  make_directories(target_.parent_path());
   staging_ = create_directory_beside(target_, "partial");
 }
 

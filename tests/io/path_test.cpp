@@ -41,5 +41,19 @@ TEST_F(PathTest, what_the_system_does_not_say_is_no_absence) {
   test::expect_error(ExitCode::kIo, {loop.string(), cause}, [&] { static_cast<void>(entries_in(loop)); });
 }
 
+TEST_F(PathTest, a_link_that_leads_nowhere_is_named_with_its_place) {
+  std::filesystem::create_symlink("gone/away", directory_ / "out");
+  for (const std::filesystem::path& path : {directory_ / "out", directory_ / "out/below/it"}) {
+    EXPECT_EQ(dangling_link_text(path),
+              (directory_ / "out").string() + " is a link to gone/away, which is not there");
+    test::expect_error(ExitCode::kIo, {(directory_ / "out").string(), "link to gone/away"},
+                       [&] { make_directories(path); });
+  }
+  EXPECT_EQ(dangling_link_text(directory_ / "none"), "");
+  make_directories(directory_ / "a/b");
+  std::filesystem::create_symlink("a", directory_ / "to-a");
+  EXPECT_EQ(dangling_link_text(directory_ / "to-a/b"), "");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -5,12 +5,12 @@
 #include "config/toml_source.hpp"
 #include "io/child_process.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/job_scripts.hpp"
 #include "job/console.hpp"
 #include "job/slurm/child_program.hpp"
 #include "job/slurm/submission.hpp"
-#include "job/target_place.hpp"
 
 #include <fmt/ranges.h>
 

@@ -1,8 +1,8 @@
 #include "base/version.hpp"
 #include "io/file.hpp"
+#include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/describe/descriptions.hpp"
-#include "job/target_place.hpp"
 
 #include <filesystem>
 

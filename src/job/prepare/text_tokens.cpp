@@ -7,6 +7,7 @@
 #include "corpus/source/source_form.hpp"
 #include "corpus/text_source.hpp"
 #include "corpus/tokenize.hpp"
+#include "io/path.hpp"
 #include "job/console.hpp"
 #include "job/prepare/process_limits.hpp"
 #include "job/progress_line.hpp"
@@ -39,7 +40,7 @@ void remove_leftovers(const fs::path& directory) {
 
 void make_tokens(const fs::path& text, const fs::path& target, const JobContext& context,
                  const std::function<void()>& tell) {
-  fs::create_directories(target.parent_path());
+  make_directories(target.parent_path());
   remove_leftovers(target.parent_path());
   const Stopwatch clock;
   ProgressLine progress("tokenize");

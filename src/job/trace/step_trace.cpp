@@ -4,9 +4,9 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/trace/recorder.hpp"
+#include "io/path.hpp"
 #include "job/console.hpp"
 #include "job/run_lock.hpp"
-#include "job/target_place.hpp"
 #include "metrics/trace/trace_file.hpp"
 
 #include <array>

@@ -64,12 +64,6 @@ bool is_lacking(const HandedFile& file) {
        file.path.string());
 }
 
-void make_directories_of(const fs::path& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) fail(ExitCode::kIo, "cannot create {}: {}", directory.string(), error.message());
-}
-
 void receive_into(OutputFile& out, std::int64_t bytes) {
   std::vector<char> block(static_cast<std::size_t>(kMiB));
   for (std::int64_t begin = 0; begin < bytes;) {
@@ -83,7 +77,7 @@ void receive_into(OutputFile& out, std::int64_t bytes) {
 
 /// Receives a file, which appears under its name complete or not at all.
 void receive_file(const HandedFile& file) {
-  make_directories_of(file.path.parent_path());
+  make_directories(file.path.parent_path());
   const fs::path partial = name_beside(file.path, "partial");
   const Outcome outcome = outcome_of([&] {
     OutputFile out = OutputFile::create(partial);
@@ -102,7 +96,7 @@ void receive_file(const HandedFile& file) {
 void take_part() {
   const Json order = Json::parse(receive_line(), nullptr, /*allow_exceptions=*/false);
   if (!order.is_object()) fail(ExitCode::kUsage, "receive-files: only `sluice launch --hosts` starts it");
-  make_directories_of(order.value("directory", "/"));
+  make_directories(order.value("directory", "/"));
   std::vector<HandedFile> lacking;
   std::vector<std::size_t> numbers;
   const Json& files = order.at("files");
