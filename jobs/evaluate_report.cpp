@@ -1,4 +1,5 @@
 #include "evaluate_report.hpp"
+#include "base/text.hpp"
 
 #include "comm/root_exchange.hpp"
 #include "job/console.hpp"
@@ -63,10 +64,9 @@ void EvaluateReport::finish() {
   metrics_.close();
   tell_progress();
   const DocumentLoss& total = losses_.total();
-  console::line(
-      "evaluated {} tokens of {} document{}: loss {:.5f} nat/token, perplexity {:.4f}, {:.0f} tokens/s",
-      total.targets, losses_.documents(), losses_.documents() == 1 ? "" : "s", total.loss(),
-      total.perplexity(), static_cast<double>(total.targets) / watch_.seconds());
+  console::line("evaluated {} of {}: loss {:.5f} nat/token, perplexity {:.4f}, {:.0f} tokens/s",
+                counted(total.targets, "token"), counted(losses_.documents(), "document"), total.loss(),
+                total.perplexity(), static_cast<double>(total.targets) / watch_.seconds());
   if (!metrics_.lack().empty())
     fail(ExitCode::kIo, "everything was evaluated, but the metrics file lacks results: {}", metrics_.lack());
 }

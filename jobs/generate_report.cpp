@@ -1,4 +1,5 @@
 #include "generate_report.hpp"
+#include "base/text.hpp"
 
 #include "base/log.hpp"
 #include "generation.hpp"
@@ -78,12 +79,12 @@ void GenerateReport::finish(const PhaseSeconds& phases) {
   if (!context_.is_root() || answers_ == 0) return;
   const double seconds = watch_.seconds();
   const double disk = phases[static_cast<std::size_t>(Phase::kDisk)];
-  console::line("answered {} prompt{} with {} tokens: {:.{}f} tokens/s, the first after {:.3f} s{}", answers_,
-                answers_ == 1 ? "" : "s", tokens_, static_cast<double>(tokens_) / seconds,
-                static_cast<double>(tokens_) < seconds ? 4 : 1, first_token_seconds_,
-                disk > 0
-                    ? fmt::format("; {:.0f} % of the time rank 0 waited for the disk", 100 * disk / seconds)
-                    : std::string());
+  console::line(
+      "answered {} with {}: {:.{}f} tokens/s, the first after {:.3f} s{}", counted(answers_, "prompt"),
+      counted(tokens_, "token"), static_cast<double>(tokens_) / seconds,
+      static_cast<double>(tokens_) < seconds ? 4 : 1, first_token_seconds_,
+      disk > 0 ? fmt::format("; {:.0f} % of the time rank 0 waited for the disk", 100 * disk / seconds)
+               : std::string());
   log::debug("processor {:.4f} s of rank 0, {:.4f} of them to the first token",
              processor_seconds() - processor_begin_, first_token_processor_);
 }

@@ -248,7 +248,8 @@ void PeftMatch::finish(const std::string& file, PeftAdapter& out) {
   std::ranges::sort(out.tensors, {}, [](const PeftTensor& tensor) { return tensor.entry.begin; });
   std::string text;
   if (!missing_.empty())
-    text += fmt::format("\n  {} tensors are missing:{}", missing_.size(), lines_of_some(missing_, 20));
+    text += fmt::format("\n  {} {} missing:{}", counted(std::ssize(missing_), "tensor"),
+                        is_or_are(std::ssize(missing_)), lines_of_some(missing_, 20));
   if (!faults_.empty())
     text += fmt::format("\n  {} do not fit:{}", faults_.size(), lines_of_some(faults_, 20));
   if (!text.empty())

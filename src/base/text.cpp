@@ -124,6 +124,18 @@ std::string lines_of_some(std::span<const std::string> items, std::size_t most) 
   return out;
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  if (count == 1) return fmt::format("1 {}", noun);
+  constexpr std::string_view kVowels = "aeiou";
+  const bool has_ies =
+      noun.ends_with('y') && noun.size() > 1 && kVowels.find(noun[noun.size() - 2]) == noun.npos;
+  if (has_ies) return fmt::format("{} {}ies", count, noun.substr(0, noun.size() - 1));
+  const bool hisses = noun.ends_with('s') || noun.ends_with('x') || noun.ends_with("ch");
+  return fmt::format("{} {}{}", count, noun, hisses ? "es" : "s");
+}
+
+std::string_view is_or_are(std::int64_t count) { return count == 1 ? "is" : "are"; }
+
 std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
   while (text.size() > width) {

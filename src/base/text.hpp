@@ -29,6 +29,11 @@ namespace sluice {
 /// are.
 [[nodiscard]] std::string lines_of_some(std::span<const std::string> items, std::size_t most);
 
+/// A number of things with their noun: counted(1, "file") is "1 file", counted(3, "copy") "3 copies".
+[[nodiscard]] std::string counted(std::int64_t count, std::string_view noun);
+/// The verb behind so many things: "is" or "are".
+[[nodiscard]] std::string_view is_or_are(std::int64_t count);
+
 /// Text broken at blanks into lines of at most `width` bytes; a longer word has a line of its own. At least
 /// one line.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t width);

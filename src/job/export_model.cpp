@@ -7,6 +7,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
 #include "export/export_plan.hpp"
@@ -123,9 +124,9 @@ void warn_of_rounding(const ExportContent& content, const ParameterManifest& man
   });
   if (rounded > 0)
     log::warning(
-        "{} tensors that are not bfloat16 in model.path were rounded to it when they were loaded; "
-        "model.dtype = \"float32\" keeps their digits",
-        rounded);
+        "{} of model.path that {} not bfloat16 {} rounded to it when it was loaded; model.dtype = \"float32\" keeps "
+        "all digits",
+        counted(rounded, "tensor"), is_or_are(rounded), rounded == 1 ? "was" : "were");
 }
 
 /// Content that is written, and companion files that are copied.
@@ -183,10 +184,9 @@ void print_export(const ExportPlan& plan, const ExportReport& report) {
                     format_mib(r.staging_bytes), format_mib(r.peak_growth_bytes)});
   }
   console::write_line(console::table(rows));
-  console::line("export    {} tensors, {} in {} file{}, {:.2f} s, {:.2f} GB/s: {}", plan.tensor_count(),
-                format_bytes(report.file_bytes), plan.files().size(), plan.files().size() == 1 ? "" : "s",
-                report.seconds, static_cast<double>(report.file_bytes) / report.seconds * 1e-9,
-                report.directory.string());
+  console::line("export    {}, {} in {}, {:.2f} s, {:.2f} GB/s: {}", counted(plan.tensor_count(), "tensor"),
+                format_bytes(report.file_bytes), counted(std::ssize(plan.files()), "file"), report.seconds,
+                static_cast<double>(report.file_bytes) / report.seconds * 1e-9, report.directory.string());
 }
 
 /// Whether a job that exports writes only its adapters.
@@ -259,7 +259,8 @@ void export_adapter(JobContext& context, const ShardValues& values) {
   const fs::path directory = save_adapter(context.comm, blueprint.model.adapters, blueprint.model.manifest,
                                           values, config.export_.path, options);
   if (!context.is_root()) return;
-  console::line("export    adapters of {} weights, {}, {:.2f} s: {}", blueprint.model.adapters.tensors.size(),
+  console::line("export    adapters of {}, {}, {:.2f} s: {}",
+                counted(std::ssize(blueprint.model.adapters.tensors), "weight"),
                 format_bytes(adapter_bytes(blueprint)), watch.seconds(), directory.string());
 }
 

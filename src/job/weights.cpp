@@ -3,6 +3,7 @@
 #include "adapter/adapter_load.hpp"
 #include "base/bytes.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "comm/run_together.hpp"
 #include "job/console.hpp"
 #include "job/prepare/load_request.hpp"
@@ -96,9 +97,10 @@ void print_load(const LoadReport& report, MemoryPool memory) {
 }
 
 void print_verification(const VerifyReport& report) {
-  console::line("verified  {} tensors, {} read again, content {}", report.tensors,
+  console::line("verified  {}, {} read again, content {}", counted(report.tensors, "tensor"),
                 format_bytes(report.read_bytes), report.content.hex());
-  if (report.non_finite > 0) log::warning("{} weights are infinite or NaN", report.non_finite);
+  if (report.non_finite > 0)
+    log::warning("{} {} infinite or NaN", counted(report.non_finite, "weight"), is_or_are(report.non_finite));
 }
 
 /// Collective over the context's communicator. Runs a load with its progress, and a verification if the job

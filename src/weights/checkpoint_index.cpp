@@ -75,8 +75,8 @@ void warn_of_absent(CheckpointIndex& index) {
   if (index.absent.empty()) return;
   std::vector<std::string> names;
   for (const AbsentTensor& tensor : index.absent) names.push_back(printable(tensor.name));
-  index.warnings.push_back(
-      fmt::format("{} lists {} tensors that no file holds: {}", kIndexFile, names.size(), join_some(names)));
+  index.warnings.push_back(fmt::format("{} lists {} that no file holds: {}", kIndexFile,
+                                       counted(std::ssize(names), "tensor"), join_some(names)));
 }
 
 void compare_total_size(const WeightMap& map, CheckpointIndex& index) {

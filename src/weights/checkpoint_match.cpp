@@ -187,7 +187,8 @@ CheckpointMatch match_checkpoint(const CheckpointIndex& index, const KeyMap& key
 std::vector<std::string> ignored_text(const CheckpointMatch& match) {
   std::vector<std::string> lines;
   for (const auto& [reason, sum] : match.ignored)
-    lines.push_back(fmt::format("ignored {} tensors ({}): {}{}", sum.tensors, format_bytes(sum.bytes), reason,
+    lines.push_back(fmt::format("ignored {} ({}): {}{}", counted(sum.tensors, "tensor"),
+                                format_bytes(sum.bytes), reason,
                                 sum.is_carried ? ", which is not trained; an export carries it along" : ""));
   return lines;
 }

@@ -85,9 +85,10 @@ void refuse_difference(const CheckpointIndex& index, const std::filesystem::path
   }
   if (!differences.empty())
     fail(ExitCode::kInternal,
-         "{}: {} files are not the same as on rank {}:{}\n  Likely cause: the machines have different "
+         "{}: {} {} not the same as on rank {}:{}\n  Likely cause: the machines have different "
          "revisions of the model. load.readers = \"rank0\" takes all of it from rank 0's",
-         directory.string(), differences.size(), readers.front(), lines_of_some(differences, 20));
+         directory.string(), counted(std::ssize(differences), "file"), is_or_are(std::ssize(differences)),
+         readers.front(), lines_of_some(differences, 20));
 }
 
 }  // namespace

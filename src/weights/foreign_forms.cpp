@@ -66,9 +66,9 @@ void refuse_foreign_forms(const CheckpointIndex& index) {
   if (forms.empty()) return;
   std::string text;
   for (const auto& [form, found] : forms)
-    text +=
-        fmt::format("\n  - {}: {} tensors, first {} ({})", form, found.tensors, printable(found.first->name),
-                    index.files[static_cast<std::size_t>(found.first->file)].name);
+    text += fmt::format("\n  - {}: {}, first {} ({})", form, counted(found.tensors, "tensor"),
+                        printable(found.first->name),
+                        index.files[static_cast<std::size_t>(found.first->file)].name);
   fail(ExitCode::kBadData,
        "{}: weights are stored in a form that is not supported:{}\n  Use the checkpoint that "
        "they were made from, as published in bfloat16, FP8 (float8_e4m3fn with scales), INT4 "

@@ -174,7 +174,7 @@ TEST(PeftAdapter, names_every_tensor_that_is_missing) {
 TEST(PeftAdapter, names_the_tensors_of_single_experts_that_are_missing) {
   Changed adapter("per-expert");
   adapter.erase(kLayer + "mlp.experts.7.up_proj.lora_A.weight");
-  adapter.expect_refusal({"1 tensors are missing", kLayer + "mlp.experts.7.up_proj.lora_A.weight"});
+  adapter.expect_refusal({"1 tensor is missing", kLayer + "mlp.experts.7.up_proj.lora_A.weight"});
 }
 
 TEST(PeftAdapter, refuses_an_adapter_of_another_model) {
@@ -192,7 +192,7 @@ TEST(PeftAdapter, refuses_one_of_a_part_of_a_matrix_that_is_published_joined) {
   const std::string module = "base_model.model.model.layers.0.linear_attn.in_proj_qkv";
   adapter.find(module + "z.lora_A.weight").entry.name = module + ".lora_A.weight";
   adapter.expect_refusal(
-      {module + ".lora_A.weight adapts what is published as", "in_proj_qkvz.weight", "1 tensors are missing"},
+      {module + ".lora_A.weight adapts what is published as", "in_proj_qkvz.weight", "1 tensor is missing"},
       "qwen3_next-tiny");
 }
 
@@ -268,6 +268,58 @@ TEST(PeftAdapter, names_of_a_wrapped_model_and_of_other_spellings_are_the_same) 
   adapter.config["r"] = 4;
   EXPECT_EQ(adapter.read().adapters.tensors, read("qwen3-moe", "qwen3-moe-tiny").adapters.tensors);
   EXPECT_EQ(adapter.read().style.tree, "model.language_model.");
+}
+
+TEST(PeftAdapter, names_with_the_adapters_own_name_are_the_same) {
+  for (const std::string own : {".default", ".of_mine"}) {
+    Changed adapter;
+    for (Tensor& tensor : adapter.tensors)
+      if (tensor.entry.name.ends_with(".weight") && tensor.entry.name.find(".lora_") != std::string::npos)
+        tensor.entry.name.insert(tensor.entry.name.size() - 7, own);
+    EXPECT_EQ(adapter.read().adapters.tensors, read("qwen3-moe", "qwen3-moe-tiny").adapters.tensors);
+    std::string& other = adapter.find(kLayer + "self_attn.q_proj.lora_A" + own + ".weight").entry.name;
+    other = kLayer + "self_attn.q_proj.lora_A.another.weight";
+    adapter.expect_refusal({other, "another adapter", own.substr(1)});
+  }
+}
+
+/// A copy of an adapter of every linear layer, as PEFT 0.21 makes it, with its targets as the text.
+struct AllLinear : Changed {
+  AllLinear() : Changed("all-linear") { config["target_modules"] = "all-linear"; }
+};
+
+TEST(PeftAdapter, all_linear_is_what_the_file_has_of_linear_layers_routers_and_experts) {
+  const std::vector<AdaptedTensor> expected = read("all-linear", "qwen3-moe-tiny").adapters.tensors;
+  EXPECT_EQ(AllLinear().read().adapters.tensors, expected);
+  AllLinear without_lists;  // as it was before PEFT took its word apart
+  for (const char* key : {"target_parameters", "rank_pattern", "alpha_pattern"})
+    without_lists.config.erase(key);
+  EXPECT_EQ(without_lists.read().adapters.tensors, expected);
+  AllLinear attention;
+  attention.config.erase("target_parameters");
+  std::erase_if(attention.tensors,
+                [](const Tensor& tensor) { return tensor.entry.name.find(".mlp.") != std::string::npos; });
+  EXPECT_EQ(attention.read().adapters.tensors.size(), 3U * 4);
+}
+
+TEST(PeftAdapter, all_linear_means_single_experts_with_the_ranks_that_they_have) {
+  Changed adapter("per-expert");
+  const auto expected = adapter.read().adapters.tensors;
+  adapter.config["target_modules"] = "all-linear";
+  adapter.config["exclude_modules"] = {"q_proj", "k_proj", "o_proj"};
+  EXPECT_EQ(adapter.read().adapters.tensors, expected);
+  adapter.config.erase("exclude_modules");
+  adapter.expect_refusal({"9 tensors are missing", kLayer + "self_attn.q_proj.lora_A.weight"});
+}
+
+TEST(PeftAdapter, all_linear_is_whole_in_every_layer_and_leaves_the_head_out) {
+  AllLinear adapter;
+  adapter.config.erase("target_parameters");
+  for (const char* part : {"lora_A", "lora_B"}) adapter.erase(kLayer + "mlp.gate." + part + ".weight");
+  adapter.expect_refusal({"1 tensor is missing", kLayer + "mlp.gate.lora_A.weight"});
+  Changed with_head;
+  with_head.config["target_modules"] = "all-linear";
+  with_head.expect_refusal({"lm_head.weight is adapted"});
 }
 
 }  // namespace

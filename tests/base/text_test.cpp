@@ -85,5 +85,16 @@ TEST(Text, has_a_number_at_its_beginning_or_behind_a_mark) {
   EXPECT_EQ(number_behind("host 2", "rank "), std::nullopt);
 }
 
+TEST(Counted, has_the_noun_in_its_number) {
+  EXPECT_EQ(counted(1, "file"), "1 file");
+  EXPECT_EQ(counted(0, "file"), "0 files");
+  EXPECT_EQ(counted(2, "saved step"), "2 saved steps");
+  EXPECT_EQ(counted(2, "copy"), "2 copies");
+  EXPECT_EQ(counted(2, "key"), "2 keys");
+  EXPECT_EQ(counted(2, "box"), "2 boxes");
+  EXPECT_EQ(is_or_are(1), "is");
+  EXPECT_EQ(is_or_are(0), "are");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -63,7 +63,7 @@ class Texts(TextsTest):
 
     def test_are_evaluated(self):
         job = self.text_job(job={"kind": "evaluate"}, checkpoint={"every_steps": 0})
-        self.expect(self.run_job(job, 2), 0, "in 1 documents of ")
+        self.expect(self.run_job(job, 2), 0, "in 1 document of ")
 
     def test_that_changed_are_not_gone_on_with(self):
         job = self.text_job(train={"steps": 2})

@@ -74,7 +74,7 @@ class OneDirectory(Verify):
         tensor = "model.layers.2.mlp.experts.6.up_proj.weight"
         file = self.overwrite(model, tensor, lambda data: data[:100] + b"\xc0\x7f\x80\xff" + data[104:])
         result = sluice("verify", model)
-        self.expect(result, 65, "2 values", "in 1 tensors", f"{tensor} ({file}): 2")
+        self.expect(result, 65, "2 values", "in 1 tensor", f"{tensor} ({file}): 2")
         self.expect(sluice("verify", model, "--json"), 65, '"non_finite": 2')
 
     def test_an_index_that_is_broken(self):

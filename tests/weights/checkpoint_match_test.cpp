@@ -208,7 +208,7 @@ TEST_F(CheckpointMatchTest, ignores_tied_copies_and_foreign_parts_by_reason) {
   EXPECT_EQ(match.entries.size(), needed);
   EXPECT_THAT(ignored_text(match),
               testing::UnorderedElementsAre(
-                  AllOf(HasSubstr("ignored 1 tensors (65.54 kB)"), Not(HasSubstr("trained"))),
+                  AllOf(HasSubstr("ignored 1 tensor (65.54 kB)"), Not(HasSubstr("trained"))),
                   AllOf(HasSubstr("ignored 2 tensors (8 B): vision tower"), HasSubstr("not trained"))));
 }
 

@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "corpus/model_tokens.hpp"
 #include "corpus/source/source_form.hpp"
 #include "data/source_files.hpp"
@@ -49,8 +50,8 @@ struct CheckArguments {
 };
 
 void print_model(const ModelDescription& model) {
-  console::line("model     {}, {} layers ({} with experts), {} parameters, {} tensors",
-                model.config.model_type, model.config.layer_count(), model.config.moe_layer_count(),
+  console::line("model     {}, {} ({} with experts), {} parameters, {} tensors", model.config.model_type,
+                counted(model.config.layer_count(), "layer"), model.config.moe_layer_count(),
                 model.manifest.parameter_count(), model.manifest.checkpoint_tensors().size());
   console::line("structure {}", model.manifest.structure_hash().hex());
 }
@@ -97,8 +98,8 @@ std::optional<DataIdentity> check_trained_tokens(const JobConfig& config, std::i
 void check_held_out(const JobConfig& config, const fs::path& tokens, std::int64_t vocab_size) {
   SourceFiles files(held_out_options(config, tokens, vocab_size));
   check_pieces(files);
-  console::line("held out  {}: {} sequences, {} documents", tokens.string(), files.facts().front().sequences,
-                files.facts().front().documents);
+  console::line("held out  {}: {}, {}", tokens.string(), counted(files.facts().front().sequences, "sequence"),
+                counted(files.facts().front().documents, "document"));
 }
 
 /// Checks token files and texts, held-out ones too, and prints a line for each kind. Texts are not tokenized:
@@ -128,7 +129,7 @@ void check_prompts(const JobConfig& config, const ModelConfig& model) {
   const JobPrompts read = read_job_prompts(config, model);
   std::int64_t tokens = 0;
   for (const Prompt& prompt : read.prompts) tokens += std::ssize(prompt.tokens);
-  console::line("prompts   {} of {} tokens in {}", read.prompts.size(), tokens,
+  console::line("prompts   {} of {} in {}", read.prompts.size(), counted(tokens, "token"),
                 config.generate.prompts.string());
   if (const std::string unused = unused_keys_text(read.prompts); !unused.empty())
     console::line("prompts   {}", unused);
@@ -137,8 +138,8 @@ void check_prompts(const JobConfig& config, const ModelConfig& model) {
 void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
   if (!exports_weights(blueprint.config)) return;
   const ExportSize size = check_export(blueprint, shards);
-  console::line("export    {} tensors, {} in {} files, to {}", size.tensors, format_bytes(size.bytes),
-                size.files, blueprint.config.export_.path.string());
+  console::line("export    {}, {} in {}, to {}", counted(size.tensors, "tensor"), format_bytes(size.bytes),
+                counted(size.files, "file"), blueprint.config.export_.path.string());
 }
 
 /// Bytes by which each rank may grow: from --memory, or memory.limit, or all that this machine has available.
@@ -229,8 +230,9 @@ void check_weights(const Blueprint& blueprint, const ShardPlan& shards) {
     return console::line("weights   drawn, model.init = \"random\"");
   const PlannedLoad planned = plan_weights(blueprint, shards, separate_nodes(shards.world()));
   const LoadPlan& plan = planned.plan;
-  console::line("weights   {} tensors in {} files, {} in {} reads", planned.index.entries.size(),
-                planned.index.files.size(), format_bytes(plan.read_bytes()), plan.chunks().size());
+  console::line("weights   {} in {}, {} in {}", counted(std::ssize(planned.index.entries), "tensor"),
+                counted(std::ssize(planned.index.files), "file"), format_bytes(plan.read_bytes()),
+                counted(std::ssize(plan.chunks()), "read"));
   for (const int reader : plan.readers().readers())
     console::line("          rank {} reads {} and sends {}", reader, format_bytes(plan.read_bytes(reader)),
                   format_bytes(plan.sent_bytes(reader)));

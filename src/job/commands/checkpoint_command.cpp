@@ -46,8 +46,8 @@ void verify_step(const StepPlace& place) {
   const SavedStep step = read_saved_step(place.path);
   require_all_files(place.path, step);
   for (const SavedFile& file : step.files) BlockReader(place.path, file).verify();
-  console::line("step {}: {} in {} files are what was saved, {:.2f} s", place.step,
-                format_bytes(step.bytes()), step.files.size(), watch.seconds());
+  console::line("step {}: {} in {} are what was saved, {:.2f} s", place.step, format_bytes(step.bytes()),
+                counted(std::ssize(step.files), "file"), watch.seconds());
 }
 
 /// The checkpoint that the command line names, or the newest.
@@ -99,8 +99,8 @@ void export_adapters(const FoundStep& found, const fs::path& output) {
   options.style = adapters.style;
   options.base_model = base_model_name(found.step.path("model.path"));
   export_adapter_step(found.step, found.path, model, ShardPlan(layouts, {1, 1}), output, options);
-  console::line("export    step {}: adapters of {} weights: {}", found.step.step,
-                model.adapters.tensors.size(), output.string());
+  console::line("export    step {}: adapters of {}: {}", found.step.step,
+                counted(std::ssize(model.adapters.tensors), "weight"), output.string());
 }
 
 /// Exports the model of a checkpoint, or with kMerge the model on which its adapters were trained, with them.
@@ -129,8 +129,9 @@ void export_weights_of(const FoundStep& found, ExportAdapters adapters, const fs
     export_merged_step(request, {*base, model}, output);
   else
     export_step(request, output);
-  console::line("export    step {}: {} tensors, {} in {} files: {}", found.step.step, plan.tensor_count(),
-                format_bytes(plan.file_bytes()), plan.files().size(), output.string());
+  console::line("export    step {}: {}, {} in {}: {}", found.step.step,
+                counted(plan.tensor_count(), "tensor"), format_bytes(plan.file_bytes()),
+                counted(std::ssize(plan.files()), "file"), output.string());
 }
 
 /// Lists the checkpoints of a run and whether they are complete. Error(kBadData) if there are none; the exit

@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
 #include "model/architecture.hpp"
@@ -128,10 +129,11 @@ void print_roles(const Inspection& i) {
 
 void print_files(const Inspection& i) {
   if (!i.files) return console::line("weights    none here: this is from config.json alone");
-  console::line("weights    {} tensors, {} in {} file{}", i.files->entries.size(), format_bytes(i.file_bytes),
-                i.files->files.size(), i.files->files.size() == 1 ? "" : "s");
+  console::line("weights    {}, {} in {}", counted(std::ssize(i.files->entries), "tensor"),
+                format_bytes(i.file_bytes), counted(std::ssize(i.files->files), "file"));
   for (const auto& [form, share] : i.file_forms)
-    console::line("           {}: {} tensors, {} elements", form, share.tensors, share.parameters);
+    console::line("           {}: {}, {}", form, counted(share.tensors, "tensor"),
+                  counted(share.parameters, "element"));
 }
 
 /// Directory of a model; a config.json stands for its directory.

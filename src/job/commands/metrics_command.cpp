@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"
@@ -39,9 +40,9 @@ int metrics_merge_command(const MergeArguments& arguments) {
          "{}: there is no such file; expected a run directory, or the first of its metrics files",
          file.string());
   const MergeReport report = merge_metrics(segments, arguments.output);
-  console::line("metrics   {} rows of {} files, {} of them trained again later and left out: {}",
-                report.rows + report.replaced_rows, segments.size(), report.replaced_rows,
-                arguments.output.string());
+  console::line("metrics   {} of {}, {} of them trained again later and left out: {}",
+                counted(report.rows + report.replaced_rows, "row"), counted(std::ssize(segments), "file"),
+                report.replaced_rows, arguments.output.string());
   return 0;
 }
 
@@ -95,7 +96,7 @@ int metrics_export_command(const MetricsExportArguments& arguments) {
     output = export_events(metrics, output);
   else
     export_table(metrics, arguments.csv ? TableFormat::kCsv : TableFormat::kJsonl, output);
-  console::line("metrics   {} steps: {}", metrics.rows(), output.string());
+  console::line("metrics   {}: {}", counted(metrics.rows(), "step"), output.string());
   return 0;
 }
 

@@ -74,8 +74,8 @@ void add_metrics_facts(const JoinedMetrics& metrics, Facts& facts) {
 void add_job_facts(const JobConfig& config, Facts& facts) {
   facts.emplace_back("model", config.model.path.string());
   facts.emplace_back("tokens", config.data.tokens.string());
-  facts.emplace_back("a step", fmt::format("{} sequences of {} tokens", config.train.batch_sequences,
-                                           config.data.sequence_length));
+  facts.emplace_back("a step", fmt::format("{} of {}", counted(config.train.batch_sequences, "sequence"),
+                                           counted(config.data.sequence_length, "token")));
 }
 
 /// Adds the results of a job that does not train.
@@ -89,8 +89,8 @@ void add_other_results(const RunFiles& files, ReportRun& run) {
     run.facts.emplace_back("loaded", load_text(ranks));
   const auto evaluation = read_evaluation(segments.back(), kMostDocuments);
   if (!evaluation) return;
-  run.facts.emplace_back("evaluated",
-                         fmt::format("{} tokens of {} documents", evaluation->tokens, evaluation->documents));
+  run.facts.emplace_back("evaluated", fmt::format("{} of {}", counted(evaluation->tokens, "token"),
+                                                  counted(evaluation->documents, "document")));
   run.facts.emplace_back("loss, nat a token", fmt::format("{:.5f}", evaluation->loss));
   run.facts.emplace_back("perplexity", fmt::format("{:.4f}", evaluation->perplexity));
   for (const EvaluatedDocument& document : evaluation->worst)

@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "export/synthesize.hpp"
 #include "job/commands/commands.hpp"
 #include "job/console.hpp"
@@ -37,8 +38,8 @@ int synthesize_command(const SynthesizeArguments& arguments) {
   options.companions = companions.files;
   options.progress = std::ref(progress);
   const SynthesizeReport report = synthesize_checkpoint(keys, arguments.output, options);
-  console::line("{}: {} tensors, {} in {} file{}", arguments.output.string(), report.tensors,
-                format_bytes(report.bytes), report.files, report.files == 1 ? "" : "s");
+  console::line("{}: {}, {} in {}", arguments.output.string(), counted(report.tensors, "tensor"),
+                format_bytes(report.bytes), counted(report.files, "file"));
   return 0;
 }
 

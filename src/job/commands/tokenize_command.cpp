@@ -23,19 +23,18 @@ void warn_without_target(const std::filesystem::path& file, std::int64_t targets
 void warn_of_holdout(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& options) {
   const std::filesystem::path file = corpus::holdout_path(options.output);
   if (report.holdout_documents == 0)
-    log::warning(
-        "{} is empty, and jobs will refuse it: a share of {} chose none of {} documents; take a larger one",
-        file.string(), options.holdout_share, report.documents);
+    log::warning("{} is empty, and jobs will refuse it: a share of {} chose none of {}; take a larger one",
+                 file.string(), options.holdout_share, counted(report.documents, "document"));
   else
     warn_without_target(file, report.holdout_targets, report.has_mask);
 }
 
 void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& options, double seconds) {
-  console::line("{}: {} tokens in {} documents, {:.1f} s", options.output.string(), report.tokens,
-                report.documents, seconds);
+  console::line("{}: {} in {}, {:.1f} s", options.output.string(), counted(report.tokens, "token"),
+                counted(report.documents, "document"), seconds);
   if (options.holdout_share > 0)
-    console::line("{}: {} tokens in {} documents, held out", corpus::holdout_path(options.output).string(),
-                  report.holdout_tokens, report.holdout_documents);
+    console::line("{}: {} in {}, held out", corpus::holdout_path(options.output).string(),
+                  counted(report.holdout_tokens, "token"), counted(report.holdout_documents, "document"));
   for (std::size_t source = 0; source < report.cuts.size(); ++source)
     if (report.cuts[source] > 0)
       console::line("{}: one document, of which the end is held out, from byte {} on",

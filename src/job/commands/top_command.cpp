@@ -139,8 +139,9 @@ std::string other_text(const RunFiles& files, const Status& status) {
   const std::vector<std::filesystem::path> segments = files.segments();
   const auto evaluation = segments.empty() ? std::nullopt : read_evaluation(segments.back(), 0);
   if (evaluation)
-    text += fmt::format("loss      {:.5f}  perplexity {:.4f}  of {} tokens in {} documents\n",
-                        evaluation->loss, evaluation->perplexity, evaluation->tokens, evaluation->documents);
+    text += fmt::format("loss      {:.5f}  perplexity {:.4f}  of {} in {}\n", evaluation->loss,
+                        evaluation->perplexity, counted(evaluation->tokens, "token"),
+                        counted(evaluation->documents, "document"));
   if (const std::optional<double> speed = number_in(status, "tokens_per_second"))
     text += fmt::format("speed     {:.0f} tokens/s\n", *speed);
   const std::vector<LoadResult> ranks =

@@ -142,8 +142,9 @@ void refuse_non_finite(const Verified& v) {
                                   tensor.non_finite,
                                   shape_text(place_in(tensor.shape, tensor.first_non_finite))));
   if (!lines.empty())
-    fail(ExitCode::kBadData, "{}: {} values are infinite or NaN, in {} tensors:{}", v.directory.string(),
-         v.non_finite, lines.size(), lines_of_some(lines, kShown));
+    fail(ExitCode::kBadData, "{}: {} {} infinite or NaN, in {}:{}", v.directory.string(),
+         counted(v.non_finite, "value"), is_or_are(v.non_finite), counted(std::ssize(lines), "tensor"),
+         lines_of_some(lines, kShown));
 }
 
 /// Prints tensors that only one side has, though no model needs them.

@@ -1,6 +1,7 @@
 #include "job/prepare/save_plan.hpp"
 
 #include "base/bytes.hpp"
+#include "base/text.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/target_place.hpp"
@@ -53,8 +54,8 @@ void require_room_for_steps(const JobConfig& config, std::int64_t step_bytes) {
   const std::int64_t bytes = (keep + 1 - there) * step_bytes;
   require_room(
       "checkpoint.path",
-      fmt::format("{} saved steps and one in the making need, beside those that are there,", keep), directory,
-      bytes,
+      fmt::format("{} and one in the making need, beside those that are there,", counted(keep, "saved step")),
+      directory, bytes,
       "Choose another checkpoint.path or a smaller checkpoint.keep; every_minutes = 0 and every_steps "
       "= 0 save none");
 }
@@ -62,13 +63,16 @@ void require_room_for_steps(const JobConfig& config, std::int64_t step_bytes) {
 std::string save_text(const JobConfig& config, std::int64_t step_bytes) {
   const CheckpointSettings& settings = config.checkpoint;
   std::vector<std::string> intervals;
-  if (settings.every_steps > 0) intervals.push_back(fmt::format("every {} steps", settings.every_steps));
+  if (settings.every_steps > 0)
+    intervals.push_back("every " +
+                        (settings.every_steps == 1 ? "step" : counted(settings.every_steps, "step")));
   if (settings.every_minutes > 0) intervals.push_back(fmt::format("every {:g} min", settings.every_minutes));
   if (intervals.empty())
     return "no training state: checkpoint.every_steps and checkpoint.every_minutes are 0";
   intervals.emplace_back("at the end");
-  return fmt::format("{}: {} each into {}, of which {} are kept", fmt::join(intervals, ", "),
-                     format_bytes(step_bytes), checkpoint_directory(config).string(), settings.keep);
+  return fmt::format("{}: {} each into {}, of which {} {} kept", fmt::join(intervals, ", "),
+                     format_bytes(step_bytes), checkpoint_directory(config).string(), settings.keep,
+                     is_or_are(settings.keep));
 }
 
 }  // namespace sluice

@@ -28,7 +28,7 @@ const char* fate_of(LongDocuments rule) {
 std::string packing_text(const DataSettings& data, const SourceFacts& source) {
   const std::int64_t inputs = std::max<std::int64_t>(1, source.packed_sequences) * data.sequence_length;
   std::string text =
-      fmt::format("{} documents packed {:.1f} % full", source.documents,
+      fmt::format("{} packed {:.1f} % full", counted(source.documents, "document"),
                   100 * static_cast<double>(source.packed_inputs) / static_cast<double>(inputs));
   if (source.long_documents == 0) return text;
   return fmt::format("{}; longer than a sequence: {}, {}", text, source.long_documents,
@@ -84,21 +84,22 @@ std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& f
   for (const SourceFacts& source : facts) sequences += source.sequences;
   const bool marks_documents = std::ranges::any_of(facts, &SourceFacts::marks_documents);
   const bool is_packed = std::ranges::any_of(facts, &SourceFacts::is_packed);
-  std::string text =
-      fmt::format("{}{} sequences of {} tokens{}", is_packed ? "about " : "", sequences,
-                  config.data.sequence_length, marks_documents ? ", documents kept apart" : "");
+  std::string text = fmt::format("{}{} of {}{}", is_packed ? "about " : "", counted(sequences, "sequence"),
+                                 counted(config.data.sequence_length, "token"),
+                                 marks_documents ? ", documents kept apart" : "");
   if (config.job.kind != JobKind::kTrain) return text;
   const TrainSettings& train = config.train;
-  const std::string taken = fmt::format("; {} steps of {} sequences", train.steps, train.batch_sequences);
+  const std::string taken =
+      fmt::format("; {} of {}", counted(train.steps, "step"), counted(train.batch_sequences, "sequence"));
   const auto positions = static_cast<double>(train.steps * train.batch_sequences);
   if (facts.size() == 1)
     return text + taken + fmt::format(" are {:.3g} epochs", positions / static_cast<double>(sequences)) +
            (is_packed ? "\n          " + packing_text(config.data, facts.front()) : "");
-  std::string lines = fmt::format("{} sources with {}{}", facts.size(), text, taken);
+  std::string lines = fmt::format("{} with {}{}", counted(std::ssize(facts), "source"), text, taken);
   const std::vector<std::int64_t> of_source = batch_options(config, 0).taken_in_all(facts);
   for (std::size_t i = 0; i < facts.size(); ++i) {
-    lines += fmt::format("\n          {}: {} sequences, {:.3g} % of those taken, {:.3g} epochs",
-                         config.data.source[i].tokens.string(), facts[i].sequences,
+    lines += fmt::format("\n          {}: {}, {:.3g} % of those taken, {:.3g} epochs",
+                         config.data.source[i].tokens.string(), counted(facts[i].sequences, "sequence"),
                          100 * static_cast<double>(of_source[i]) / positions,
                          static_cast<double>(of_source[i]) / static_cast<double>(facts[i].sequences));
     if (is_packed) lines += "; " + packing_text(config.data, facts[i]);

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "comm/long_work.hpp"
 #include "comm/run_together.hpp"
 #include "corpus/source/source_form.hpp"
@@ -54,8 +55,8 @@ void make_tokens(const fs::path& text, const fs::path& target, const JobContext&
     tell();
   };
   const corpus::TokenizeReport report = corpus::tokenize(options);
-  console::line("tokens    {} tokens in {} documents of {}, {:.1f} s: {}", report.tokens, report.documents,
-                text.string(), clock.seconds(), target.string());
+  console::line("tokens    {} in {} of {}, {:.1f} s: {}", counted(report.tokens, "token"),
+                counted(report.documents, "document"), text.string(), clock.seconds(), target.string());
   for (const std::string& line : corpus::unused_key_lines(options, report))
     console::line("data      {}", line);
   if (report.repairs > 0)

@@ -1,6 +1,7 @@
 #include "job/saving/checkpoint_lines.hpp"
 
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "job/console.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/saving/resume_point.hpp"
@@ -25,8 +26,8 @@ void print_disks(const JobContext& context, const SaveDisks& disks, const std::o
 }
 
 void print_changes(const JobConfig& config, const FoundStep& found) {
-  console::line("resume    from step {}, saved {} by {} ranks: {}", found.step.step, found.step.saved,
-                found.step.world_size, found.path.string());
+  console::line("resume    from step {}, saved {} by {}: {}", found.step.step, found.step.saved,
+                counted(found.step.world_size, "rank"), found.path.string());
   for (const ChangedKey& change : changed_keys(found.step.job, config))
     console::line("          {} is {}, and was {}", change.key, change.now, change.before);
 }

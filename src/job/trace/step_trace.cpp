@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "base/trace/recorder.hpp"
 #include "io/path.hpp"
 #include "job/console.hpp"
@@ -60,11 +61,12 @@ void StepTrace::finish(std::int64_t last_step) {
   context_.comm.all_reduce_sum(sums);
   if (!context_.is_root()) return;
   const std::int64_t steps = last_step - first_step_ + 1;
-  console::line("trace     steps {}-{}: {} records and {} a step; sluice trace {} makes one file of them",
-                first_step_, last_step, sums[0] / steps, format_bytes(sums[1] / steps),
+  console::line("trace     steps {}-{}: {} and {} a step; sluice trace {} makes one file of them",
+                first_step_, last_step, counted(sums[0] / steps, "record"), format_bytes(sums[1] / steps),
                 context_.directory.path().string());
   if (sums[2] > 0)
-    log::warning("{} records of the trace found no room: trace.steps names too many steps", sums[2]);
+    log::warning("{} of the trace found no room: trace.steps names too many steps",
+                 counted(sums[2], "record"));
 }
 
 }  // namespace sluice

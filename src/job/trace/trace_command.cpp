@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
 #include "job/console.hpp"
@@ -58,10 +59,10 @@ int trace_command(const TraceArguments& arguments) {
   const TraceHeader& first = ranks.front().header;
   const std::int64_t steps = first.last_step - first.first_step + 1;
   console::line(
-      "trace     steps {}-{} of {} ranks: {} records, {} events, {} ({} records and {} a step){}: {}",
-      first.first_step, first.last_step, first.ranks, records, totals.events, format_bytes(totals.bytes),
-      records / steps, format_bytes(totals.bytes / steps),
-      dropped > 0 ? fmt::format(", {} records found no room", dropped) : "", output.string());
+      "trace     steps {}-{} of {}: {}, {}, {} ({} and {} a step){}: {}", first.first_step, first.last_step,
+      counted(first.ranks, "rank"), counted(records, "record"), counted(totals.events, "event"),
+      format_bytes(totals.bytes), counted(records / steps, "record"), format_bytes(totals.bytes / steps),
+      dropped > 0 ? fmt::format(", {} found no room", counted(dropped, "record")) : "", output.string());
   return 0;
 }
 
