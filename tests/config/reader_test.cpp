@@ -1,6 +1,8 @@
 #include "config/job_config.hpp"
 
+#include "config/key_hints.hpp"
 #include "config/refusals.hpp"
+#include "config/schema.hpp"
 #include "support/source_folder.hpp"
 
 #include <gmock/gmock.h>
@@ -25,6 +27,7 @@ using test::refusal_of;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -289,6 +292,14 @@ TEST(ShippedJobFiles, are_all_valid) {
     ++files;
   }
   EXPECT_GE(files, 2);
+}
+
+TEST(KeyHint, another_form_of_a_tables_own_key_counts_before_a_key_of_another_table) {
+  const auto hint = [](const char* table, const char* key) { return key_hint(*find_table(table), key); };
+  EXPECT_THAT(hint("train", "step"), AllOf(HasSubstr("\"steps\""), Not(HasSubstr("model.step"))));
+  EXPECT_THAT(hint("generate", "top-k"), HasSubstr("\"top_k\""));
+  EXPECT_THAT(hint("generate", "step"), HasSubstr("model.step"));
+  EXPECT_THAT(hint("train", "learning_rate"), HasSubstr("optimizer.learning_rate"));
 }
 
 }  // namespace
