@@ -62,7 +62,7 @@ void require_shared_directory(Communicator& comm, std::string_view key, const fs
                               SeenBy seen_by) {
   std::optional<StagedDirectory> trial;
   run_together(comm, [&] {
-    if (comm.rank() == 0) trial.emplace(target);
+    if (comm.rank() == 0) trial.emplace(target, IfTaken::kRefuse, Leftovers::kAreNoMatter);
   });
   const fs::path directory = comm.broadcast_text(trial ? trial->path().string() : "", 0);
   run_together(comm, [&] {

@@ -52,7 +52,7 @@ fs::path name_beside(const fs::path& target, std::string_view word) {
          fmt::format(".{}.{}-{:08x}{:08x}", target.filename().string(), word, random(), random());
 }
 
-StagedDirectory::StagedDirectory(const fs::path& target, IfTaken if_taken)
+StagedDirectory::StagedDirectory(const fs::path& target, IfTaken if_taken, Leftovers leftovers)
     : target_(normal(target)), if_taken_(if_taken) {
   if (const std::string link = dangling_link_text(target_); !link.empty() && if_taken_ == IfTaken::kRefuse)
     fail(ExitCode::kUsage, "{} cannot be made: {}; choose another name or remove the link", target_.string(),

@@ -16,13 +16,18 @@ enum class IfTaken : bool {
   kNextName,  ///< use "name-1" or the first free name, because the result cost too much to be thrown away
 };
 
+/// Whether unfinished directories of earlier runs beside the target are named in a warning. A trial is no time for
+/// that: other ranks of the job make theirs meanwhile, and the result that follows names what is left.
+enum class Leftovers : bool { kAreNamed, kAreNoMatter };
+
 /// Collects files in a temporary directory beside the target; commit() gives the directory its name. Without
 /// commit() the destructor removes everything.
 class StagedDirectory {
  public:
   /// Creates the temporary directory. Error(kUsage) if `target` is taken, unless another name may be used;
   /// Error(kIo) if the system refuses.
-  explicit StagedDirectory(const std::filesystem::path& target, IfTaken if_taken = IfTaken::kRefuse);
+  explicit StagedDirectory(const std::filesystem::path& target, IfTaken if_taken = IfTaken::kRefuse,
+                           Leftovers leftovers = Leftovers::kAreNamed);
   StagedDirectory(const StagedDirectory&) = delete;
   StagedDirectory& operator=(const StagedDirectory&) = delete;
   ~StagedDirectory();

@@ -1,5 +1,6 @@
 #include "weights/staged_directory.hpp"
 
+#include "support/expect_error.hpp"
 #include "weights/tiny_model.hpp"
 
 #include <gmock/gmock.h>
@@ -77,6 +78,21 @@ TEST(StagedDirectory, takes_the_name_of_an_empty_directory_but_of_nothing_else) 
   test::write_file(target / "file", "x");
   EXPECT_THAT(test::error_of([&] { StagedDirectory again(target); }), testing::StartsWith("64: "));
   EXPECT_THAT(test::error_of([&] { StagedDirectory again(target / "file"); }), testing::StartsWith("64: "));
+}
+
+TEST(StagedDirectory, a_trial_says_nothing_of_others_that_are_made_meanwhile) {
+  const test::TemporaryDirectory parent;
+  const StagedDirectory other(parent.path() / "trial", IfTaken::kRefuse, Leftovers::kAreNoMatter);
+  testing::internal::CaptureStderr();
+  const StagedDirectory own(parent.path() / "trial", IfTaken::kRefuse, Leftovers::kAreNoMatter);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(StagedDirectory, a_target_that_is_a_link_to_nothing_is_refused_as_that) {
+  const test::TemporaryDirectory parent;
+  fs::create_symlink("gone", parent.path() / "model");
+  test::expect_error(ExitCode::kUsage, {"model", "link to gone"},
+                     [&] { const StagedDirectory staged(parent.path() / "model"); });
 }
 
 }  // namespace

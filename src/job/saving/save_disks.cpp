@@ -37,7 +37,8 @@ bool comes_to_be_seen(const fs::path& path) {
 std::vector<std::string> find_sight(Communicator& comm, const RankDisks& nodes, const fs::path& directory) {
   std::optional<StagedDirectory> trial;
   run_together(comm, [&] {
-    if (nodes.is_first(comm.rank())) trial.emplace(directory / "trial");
+    if (nodes.is_first(comm.rank()))
+      trial.emplace(directory / "trial", IfTaken::kRefuse, Leftovers::kAreNoMatter);
   });
   const std::vector<std::string> made = comm.all_gather_text(trial ? trial->path().string() : "");
   std::string seen;
