@@ -6,6 +6,7 @@
 #include "job/prepare/model_source.hpp"
 #include "job/prepare/options_of_job.hpp"
 #include "model/agreed_settings.hpp"
+#include "model/model_directory.hpp"
 
 #include <filesystem>
 #include <string>
@@ -49,6 +50,7 @@ ModelDescription describe_model_of(const ModelSettings& settings) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(settings.path, error);
   try {
+    require_model_directory(settings.path);  // as it is written, which a name on the hub is told by
     return describe_model(error ? settings.path : absolute.lexically_normal(), settings.dtype);
   } catch (const Error& e) {
     fail(e.code(), "model.path: {}", e.what());

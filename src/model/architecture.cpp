@@ -24,6 +24,7 @@
 #include "model/families/qwen3_5.hpp"
 #include "model/families/qwen3_next.hpp"
 #include "model/manifest_builder.hpp"
+#include "model/model_directory.hpp"
 #include "model/unknown_keys.hpp"
 
 #include <algorithm>
@@ -141,6 +142,7 @@ double training_operations(const ModelDescription& model, int lowest_layer) {
 }
 
 ModelDescription describe_model(const std::filesystem::path& directory, DType dtype) {
+  require_model_directory(directory);
   const std::filesystem::path file = directory / "config.json";
   return describe_model_text(read_text_file(file, 16 * kMiB), file.string(), dtype);
 }

@@ -9,6 +9,7 @@
 #include "io/safetensors.hpp"
 #include "manifest/key_map.hpp"
 #include "manifest/spelling.hpp"
+#include "model/model_directory.hpp"
 #include "model/quantization_config.hpp"
 #include "weights/problems.hpp"
 #include "weights/quantised_tensors.hpp"
@@ -119,14 +120,13 @@ CheckpointIndex read_sharded(const fs::path& directory) {
 [[noreturn]] void refuse_without_weights(const fs::path& directory) {
   std::vector<std::string> pickles;
   std::vector<std::string> parts;
-  std::string gguf;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string extension = entry.path().extension().string();
     if (extension == ".bin" || extension == ".pt" || extension == ".pth")
       pickles.push_back(entry.path().filename().string());
-    if (extension == ".gguf") gguf = entry.path().filename().string();
-    if (extension == ".safetensors") parts.push_back(entry.path().filename().string());
+    if (extension == ".safetensors" && entry.path().filename() != kPeftWeightsFile)
+      parts.push_back(entry.path().filename().string());
   }
   if (error) fail(ExitCode::kIo, "cannot list {}: {}", directory.string(), error.message());
   std::ranges::sort(pickles);
@@ -136,11 +136,7 @@ CheckpointIndex read_sharded(const fs::path& directory) {
          "{}: neither {} nor {} is here, so nothing says which of {} belong together. Was the "
          "directory copied or downloaded completely?",
          directory.string(), kSingleFile, kIndexFile, join_some(parts, 3));
-  if (pickles.empty() && !gguf.empty())
-    fail(ExitCode::kBadData,
-         "{}: {} is in llama.cpp's GGUF format, which is not supported. Use the safetensors files "
-         "that it was made from, in bfloat16, FP8, INT4, MXFP4 or NVFP4",
-         directory.string(), gguf);
+  if (const std::string why = why_no_model(directory); !why.empty()) fail(ExitCode::kBadData, "{}", why);
   if (pickles.empty())
     fail(ExitCode::kBadData, "{}: neither {} nor {} is here; expected a model directory with its weights",
          directory.string(), kSingleFile, kIndexFile);
@@ -249,7 +245,10 @@ bool holds_weights(const fs::path& directory) {
 }
 
 CheckpointIndex read_checkpoint_index(const fs::path& directory, QuantisedAs quantised) {
-  if (!directory_exists(directory)) fail(ExitCode::kBadData, "{}: no such directory", directory.string());
+  if (!directory_exists(directory)) {
+    if (const std::string why = why_no_model(directory); !why.empty()) fail(ExitCode::kBadData, "{}", why);
+    fail(ExitCode::kBadData, "{}: no such directory", directory.string());
+  }
   CheckpointIndex index = read_stored_index(directory);
   if (quantised == QuantisedAs::kWeights) join_quantised(index, directory, read_quantization(directory));
   return index;

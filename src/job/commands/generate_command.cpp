@@ -13,6 +13,7 @@
 #include "job/exec_compute_program.hpp"
 #include "job/prepare/model_source.hpp"
 #include "job/run/run_job.hpp"
+#include "model/model_directory.hpp"
 
 #include <algorithm>
 #include <array>
@@ -49,14 +50,18 @@ std::string toml_string(const std::string& text) { return toml_text(Value(text))
 
 /// Error(kBadData) unless `source` is a model's directory or has checkpoints.
 void require_model(const fs::path& source) {
-  if (!path_exists(source))
+  if (!path_exists(source)) {
+    require_model_directory(source);
     fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
+  }
   if (path_exists(source / "config.json") || find_steps(source)) return;
-  if (!path_exists(source / kJobCopyFile))
+  if (!path_exists(source / kJobCopyFile)) {
+    require_model_directory(source);
     fail(ExitCode::kBadData,
          "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved "
          "step",
          source.string());
+  }
   const std::string kind = find_run_files(source).kind();
   if (kind != "train")
     fail(ExitCode::kBadData,
