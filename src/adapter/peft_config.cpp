@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "io/file.hpp"
 #include "io/json_object.hpp"
+#include "io/path.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -12,18 +13,25 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <system_error>
 
 namespace sluice {
 namespace {
 
+namespace fs = std::filesystem;
+
 // JSON that keeps the file's order, because the first matching pattern counts.
 using json = nlohmann::ordered_json;
 
-/// Keys without effect on numbers: where the adapter comes from, and how it is run.
-constexpr std::array<std::string_view, 13> kIgnored{
-    "auto_mapping", "base_model_name_or_path", "corda_config",  "eva_config",   "inference_mode",
-    "loftq_config", "lora_ga_config",          "megatron_core", "peft_version", "qalora_group_size",
-    "revision",     "runtime_config",          "task_type"};
+/// Keys without effect on numbers: where the adapter comes from, and how it is run. What ensure_weight_tying
+/// adds to an adapter has tensors in its file.
+constexpr std::array<std::string_view, 14> kIgnored{"auto_mapping",   "base_model_name_or_path",
+                                                    "corda_config",   "ensure_weight_tying",
+                                                    "eva_config",     "inference_mode",
+                                                    "loftq_config",   "lora_ga_config",
+                                                    "megatron_core",  "peft_version",
+                                                    "revision",       "qalora_group_size",
+                                                    "runtime_config", "task_type"};
 /// Keys that are read.
 constexpr std::array<std::string_view, 13> kRead{"peft_type",           "r",
                                                  "lora_alpha",          "use_rslora",
@@ -46,6 +54,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kExplaine
 /// Values of init_lora_weights that change the base weights when the adapter is made, so that the saved
 /// adapter is not a change of the model.
 constexpr std::array<std::string_view, 5> kBaseChanging{"pissa", "olora", "corda", "loftq", "lora_ga"};
+
+bool holds(const fs::path& directory, std::string_view file) {
+  std::error_code error;
+  return fs::exists(directory / file, error);
+}
 
 class Reader {
  public:
@@ -220,8 +233,27 @@ PeftConfig parse_peft_config(std::string_view json_text, const std::string& name
   return config;
 }
 
-PeftConfig read_peft_config(const std::filesystem::path& directory) {
-  const std::filesystem::path path = directory / kPeftConfigFile;
+fs::path find_peft_adapter(const fs::path& directory) {
+  if (holds(directory, kPeftConfigFile)) return directory;
+  std::vector<std::string> names;
+  for (const fs::path& entry : entries_in(directory))
+    if (holds(entry, kPeftConfigFile)) names.push_back(entry.filename().string());
+  if (names.empty()) return directory;
+  std::ranges::sort(names);
+  if (names.size() > 1)
+    fail(ExitCode::kBadData, "{}: found several adapters in it, expected one; name its folder: {}",
+         directory.string(), printable(join_some(names)));
+  return directory / names.front();
+}
+
+PeftConfig read_peft_config(const fs::path& directory) {
+  const fs::path path = directory / kPeftConfigFile;
+  if (!holds(directory, kPeftConfigFile)) {
+    if (holds(directory, "config.json"))
+      fail(ExitCode::kBadData, "{} holds a model, expected an adapter, with {}", directory.string(),
+           kPeftConfigFile);
+    require_model_directory(directory);  // tells of what is neither
+  }
   return parse_peft_config(read_text_file(path, 16 * kMiB), path.string());
 }
 

@@ -1,6 +1,8 @@
 // Reads adapter_config.json as PEFT (0.18 and later) writes it for LoRA.
 #pragma once
 
+#include "model/model_directory.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -11,9 +13,6 @@
 #include <vector>
 
 namespace sluice {
-
-inline constexpr std::string_view kPeftConfigFile = "adapter_config.json";
-inline constexpr std::string_view kPeftWeightsFile = "adapter_model.safetensors";
 
 struct PeftConfig {
   /// Targets: a list of names, or one regular expression for whole names.
@@ -38,6 +37,11 @@ struct PeftConfig {
   /// not as [expert, out, in].
   bool reads_experts_by_position = false;
 };
+
+/// Directory of the adapter that a path means: itself, or the one folder in it that holds an adapter, which PEFT
+/// names like the adapter unless it is called "default". The path as it is if there is no such folder;
+/// Error(kBadData) if there are several, with their names.
+[[nodiscard]] std::filesystem::path find_peft_adapter(const std::filesystem::path& directory);
 
 /// Reads the config of an adapter's directory. Error(kBadData) if it is no such file, and for every setting
 /// that changes the adapter's meaning and is not supported, by its name: DoRA, modules trained as a whole,

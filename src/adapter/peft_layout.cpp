@@ -44,14 +44,8 @@ class PeftNames {
   [[nodiscard]] std::string of(const TensorInfo& weight) const {
     return in_tree(is_parameter(weight) ? weight.name : module_of(weight.name), tree_);
   }
-  /// Name of a weight within its layer, "self_attn.q_proj" for "model.layers.3.self_attn.q_proj"; names
-  /// outside of layers stay as they are.
   [[nodiscard]] std::string within_layer(const TensorInfo& weight) const {
-    std::string name = of(weight);
-    if (weight.layer < 0) return name;
-    const std::string layers = fmt::format("layers.{}.", weight.layer);
-    const std::size_t at = name.find(layers);
-    return at == std::string::npos ? name : name.substr(at + layers.size());
+    return name_within_layer(of(weight), weight.layer);
   }
 
  private:

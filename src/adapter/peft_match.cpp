@@ -52,6 +52,12 @@ void PeftMatch::add(const SafetensorsEntry& entry) {
 }
 
 void PeftMatch::add(const SafetensorsEntry& entry, const PeftName& name) {
+  if (!adapter_) adapter_ = name.adapter;
+  if (name.adapter != *adapter_)
+    return unexpected(entry,
+                      fmt::format("is of another adapter than the first tensor, which {}; expected a file "
+                                  "of one adapter",
+                                  adapter_->empty() ? "names none" : "names " + printable(*adapter_)));
   if (const auto module = parse_expert_module(name.path)) return add_expert(entry, name, *module);
   if (find(name.path + ".gate_up_proj")) return add_fused(entry, name);
   const std::string weight = name.path + std::string(kWeightEnd);
@@ -81,13 +87,16 @@ void PeftMatch::add_fused(const SafetensorsEntry& entry, const PeftName& name) {
 }
 
 std::vector<int> PeftMatch::fused_targets(const std::string& module) const {
-  std::vector<int> parameters;
+  std::vector<int> all, named;
   for (const std::string_view end : {".gate_up_proj", ".down_proj"}) {
     const std::string weight = module + std::string(end);
-    if (const auto index = find(weight); index && targets_.means_parameter(weight))
-      parameters.push_back(*index);
+    const auto index = find(weight);
+    if (!index) continue;
+    all.push_back(*index);
+    if (targets_.means_parameter(weight)) named.push_back(*index);
   }
-  return parameters;
+  // To PEFT the projections of experts are linear layers still.
+  return named.empty() && targets_.means_all_linear() ? all : named;
 }
 
 void PeftMatch::add_expert(const SafetensorsEntry& entry, const PeftName& name, const ExpertModule& module) {
@@ -137,6 +146,14 @@ bool PeftMatch::is_by_position(const AdaptableWeight& weight, const Pair& pair, 
   return out == in ? config_.reads_experts_by_position : pair[0]->shape == a && pair[1]->shape == b;
 }
 
+/// Number of linear layers whose adapters one of this weight is, by the rows of its A. PEFT from 0.21 on makes
+/// of "all-linear" an adapter of gate and up together, with the ranks of both.
+int PeftMatch::projections_of(const AdaptableWeight& weight, const std::string& named,
+                              const SafetensorsEntry& a) const {
+  const bool may_be_two = targets_.means_all_linear() && weight.is_fused() && has_gate(weight);
+  return may_be_two && a.shape.front() == weight.experts() * targets_.rank_of(named, 2) ? 2 : 1;
+}
+
 std::optional<AdaptedTensor> PeftMatch::match_whole(const AdaptableWeight& weight, const Pair& pair,
                                                     std::vector<PeftTensor>& tensors) {
   const std::string& base = weight.info.name;
@@ -150,8 +167,9 @@ std::optional<AdaptedTensor> PeftMatch::match_whole(const AdaptableWeight& weigh
   }
   // Among the parameters, a router is named like its weight.
   const std::string named = targets_.means_parameter(base) ? base : name;
-  const std::int64_t rank = targets_.rank_of(named);
   const std::int64_t experts = weight.experts(), out = weight.out(), in = weight.in();
+  const int projections = projections_of(weight, named, *pair[0]);
+  const std::int64_t rank = targets_.rank_of(named, projections);
   const bool by_position = is_by_position(weight, pair, rank);
   const bool fits_a = has_shape(*pair[0], experts * rank, by_position ? out : in, rank);
   const bool fits_b = has_shape(*pair[1], by_position ? in : out, experts * rank, rank);
@@ -167,7 +185,7 @@ std::optional<AdaptedTensor> PeftMatch::match_whole(const AdaptableWeight& weigh
     tensors.push_back({*pair[0], parts_of_a(manifest_, weight, rank)});
     tensors.push_back({*pair[1], parts_of_b(manifest_, weight, rank)});
   }
-  return AdaptedTensor{base, rank, targets_.scale_of(named)};
+  return AdaptedTensor{base, rank, targets_.scale_of(named, projections)};
 }
 
 /// Matches gate and up, each with its own A; their adapter has both ranks together, and B is block-diagonal.
@@ -213,10 +231,27 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const AdaptableWeight& wei
   return fits ? adapted : std::nullopt;
 }
 
+/// Which layers are linear depends on the version of transformers that the file was made with: all of
+/// attention in each of them, while routers, routed experts and, beside these, the MLPs that have the names of
+/// their projections are in some files and not in others. So of these a file has those of a name in every
+/// layer, or none.
+bool PeftMatch::is_linear_target(const AdaptableWeight& weight) const {
+  const Role role = weight.info.role;
+  if (role == Role::kHead || !targets_.means_module(module_of(weight.info.name))) return false;
+  if (role == Role::kAttention || role == Role::kLinearAttention) return true;
+  const auto kind = [](const AdaptableWeight& one) {
+    return name_within_layer(one.info.name, one.info.layer);
+  };
+  return std::ranges::any_of(found_, [&](const auto& found) {
+    return kind(weights_[static_cast<std::size_t>(found.first)]) == kind(weight);
+  });
+}
+
 /// Whether the configuration selects a weight. Experts as modules are only selected if the file has some: in
 /// today's models they are parameters, and the same name is that of a shared expert's projection.
 bool PeftMatch::is_target(const AdaptableWeight& weight) const {
   if (targets_.means_parameter(weight.info.name)) return true;
+  if (targets_.means_all_linear()) return is_linear_target(weight);
   if (!weight.is_fused()) return targets_.means_module(module_of(weight.info.name));
   const auto has_experts = [](const auto& found) { return !found.second.experts.empty(); };
   if (std::ranges::none_of(found_, has_experts)) return false;
@@ -251,7 +286,8 @@ void PeftMatch::finish(const std::string& file, PeftAdapter& out) {
     text += fmt::format("\n  {} {} missing:{}", counted(std::ssize(missing_), "tensor"),
                         is_or_are(std::ssize(missing_)), lines_of_some(missing_, 20));
   if (!faults_.empty())
-    text += fmt::format("\n  {} do not fit:{}", faults_.size(), lines_of_some(faults_, 20));
+    text += fmt::format("\n  {} {} not fit:{}", faults_.size(), faults_.size() == 1 ? "does" : "do",
+                        lines_of_some(faults_, 20));
   if (!text.empty())
     fail(
         ExitCode::kBadData,

@@ -52,11 +52,15 @@ class PeftMatch {
   [[nodiscard]] std::optional<AdaptedTensor> match_experts(const AdaptableWeight& weight, const Found& found,
                                                            std::vector<PeftTensor>& tensors);
   [[nodiscard]] bool is_by_position(const AdaptableWeight& weight, const Pair& pair, std::int64_t rank) const;
+  [[nodiscard]] int projections_of(const AdaptableWeight& weight, const std::string& named,
+                                   const SafetensorsEntry& a) const;
   [[nodiscard]] bool has_shape(const SafetensorsEntry& entry, std::int64_t rows, std::int64_t columns,
                                std::int64_t rank);
   void require_targets(const std::map<int, Found>& found);
   [[nodiscard]] bool is_target(const AdaptableWeight& weight) const;
-  /// Fused parameters of a module that target_parameters select, in the order of the module.
+  /// Whether "all-linear" selects a weight.
+  [[nodiscard]] bool is_linear_target(const AdaptableWeight& weight) const;
+  /// Fused parameters of a module that target_parameters or "all-linear" select, in the order of the module.
   [[nodiscard]] std::vector<int> fused_targets(const std::string& module) const;
 
   const PeftConfig& config_;
@@ -67,7 +71,8 @@ class PeftMatch {
   std::map<int, Found> found_;                    ///< entries found for a weight, by its index in weights_
   std::vector<std::string> faults_;               ///< faults, one line each
   std::vector<std::string> missing_;
-  bool is_wrapped_ = false;  ///< whether the file was made for a wrapper around the text model
+  std::optional<std::string> adapter_;  ///< name of the adapter in the file's names; nothing before the first
+  bool is_wrapped_ = false;             ///< whether the file was made for a wrapper around the text model
 };
 
 }  // namespace sluice

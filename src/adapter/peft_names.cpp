@@ -2,6 +2,8 @@
 
 #include "manifest/spelling.hpp"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <system_error>
 
@@ -34,10 +36,18 @@ std::optional<PeftName> parse_peft_name(std::string_view name) {
   if (name.starts_with(kTree)) name.remove_prefix(kTree.size());
   PeftName found;
   if (!take_end(name, kWeightEnd)) return std::nullopt;
-  if (take_end(name, ".lora_B"))
-    found.part = LowRankPart::kB;
-  else if (!take_end(name, ".lora_A"))
-    return std::nullopt;
+  const auto take_part = [&] {
+    if (take_end(name, ".lora_B"))
+      found.part = LowRankPart::kB;
+    else if (!take_end(name, ".lora_A"))
+      return false;
+    return true;
+  };
+  if (!take_part()) {
+    found.adapter =
+        name.substr(name.rfind('.') + 1);  // all of a name without a dot, which has no part either
+    if (found.adapter.empty() || !take_end(name, "." + found.adapter) || !take_part()) return std::nullopt;
+  }
   while (take_end(name, kWrapped)) ++found.wrapped;
   found.path = plain_module(name);
   return found;
@@ -47,6 +57,13 @@ std::string in_tree(std::string_view name, std::string_view tree) {
   constexpr std::string_view kPlain = "model.";
   if (!name.starts_with(kPlain)) return std::string(name);
   return std::string(tree).append(name.substr(kPlain.size()));
+}
+
+std::string name_within_layer(const std::string& name, int layer) {
+  if (layer < 0) return name;
+  const std::string layers = fmt::format("layers.{}.", layer);
+  const std::size_t at = name.find(layers);
+  return at == std::string::npos ? name : name.substr(at + layers.size());
 }
 
 std::string peft_name(const PeftName& name, std::string_view tree) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 namespace sluice {
@@ -20,6 +21,14 @@ bool ends_with_name(std::string_view name, std::string_view end) {
 /// Expression for a pattern of rank_pattern or alpha_pattern, which matches the end of a name behind a dot.
 text::NameExpression end_expression(std::string_view pattern, std::string name) {
   return {fmt::format("(.*\\.)?({})", pattern), std::move(name)};
+}
+
+/// Whether targets are PEFT's name for every linear layer, whose letters PEFT takes in either case.
+bool is_all_linear(const PeftConfig::Names& names) {
+  constexpr std::string_view kAllLinear = "all-linear";
+  const auto* text = std::get_if<std::string>(&names);
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };
+  return text != nullptr && std::ranges::equal(*text, kAllLinear, same);
 }
 
 /// Number behind "layers."; -1: none.
@@ -58,7 +67,8 @@ bool PeftTargets::NameSet::has(const std::string& name) const {
 
 PeftTargets::PeftTargets(const PeftConfig& config)
     : config_(config),
-      modules_(names_of(config.target_modules, "target_modules")),
+      all_linear_(is_all_linear(config.target_modules)),
+      modules_(all_linear_ ? NameSet{} : names_of(config.target_modules, "target_modules")),
       excluded_(names_of(config.exclude_modules, "exclude_modules")) {
   for (const auto& [pattern, rank] : config.rank_pattern)
     ranks_.emplace_back(end_expression(pattern, config.source + ": rank_pattern"), rank);
@@ -72,7 +82,9 @@ PeftTargets::NameSet PeftTargets::names_of(const PeftConfig::Names& names, std::
 }
 
 bool PeftTargets::means_module(const std::string& name) const {
-  if (excluded_.has(name) || !modules_.has(name)) return false;
+  if (excluded_.has(name)) return false;
+  if (all_linear_) return true;
+  if (!modules_.has(name)) return false;
   const bool is_exact = holds_in_a_tree(name, [&](const std::string& spelled) {
     return std::ranges::find(modules_.names, spelled) != modules_.names.end();
   });
@@ -91,15 +103,15 @@ bool PeftTargets::is_in_layers(std::string_view name) const {
                                              config_.layers_to_transform->end();
 }
 
-std::int64_t PeftTargets::rank_of(const std::string& name) const {
+std::int64_t PeftTargets::rank_of(const std::string& name, int projections) const {
   const std::int64_t* rank = first_match(ranks_, name);
-  return rank == nullptr ? config_.rank : *rank;
+  return rank == nullptr ? config_.rank * projections : *rank;
 }
 
-double PeftTargets::scale_of(const std::string& name) const {
+double PeftTargets::scale_of(const std::string& name, int projections) const {
   const double* alpha = first_match(alphas_, name);
-  return (alpha == nullptr ? config_.alpha : *alpha) /
-         scale_divisor(rank_of(name), ScaleRule{config_.rslora});
+  return (alpha == nullptr ? config_.alpha * projections : *alpha) /
+         scale_divisor(rank_of(name, projections), ScaleRule{config_.rslora});
 }
 
 }  // namespace sluice

@@ -20,13 +20,17 @@ class PeftTargets {
   /// Error(kBadData) for an invalid pattern. `config` must outlive this object.
   explicit PeftTargets(const PeftConfig& config);
 
-  /// Whether target_modules select a module: "model.layers.0.self_attn.q_proj".
+  /// Whether target_modules select a module: "model.layers.0.self_attn.q_proj". "all-linear" selects each one
+  /// that is not excluded: which of them are linear is the model's to tell.
   [[nodiscard]] bool means_module(const std::string& name) const;
+  /// Whether target_modules are the text "all-linear", in whatever letters: every linear layer but the head.
+  [[nodiscard]] bool means_all_linear() const { return all_linear_; }
   /// Whether target_parameters select a parameter: "model.layers.0.mlp.experts.gate_up_proj".
   [[nodiscard]] bool means_parameter(const std::string& name) const;
-  /// Rank, and scale, of the adapter of a module or parameter.
-  [[nodiscard]] std::int64_t rank_of(const std::string& name) const;
-  [[nodiscard]] double scale_of(const std::string& name) const;
+  /// Rank, and scale, of the adapter of a module or parameter. Of a parameter with the projections of several
+  /// linear layers PEFT multiplies r and lora_alpha by their number; what a pattern gives counts as it is.
+  [[nodiscard]] std::int64_t rank_of(const std::string& name, int projections = 1) const;
+  [[nodiscard]] double scale_of(const std::string& name, int projections = 1) const;
 
  private:
   struct NameSet {
@@ -42,6 +46,7 @@ class PeftTargets {
   [[nodiscard]] bool is_in_layers(std::string_view name) const;
 
   const PeftConfig& config_;
+  bool all_linear_;
   NameSet modules_, excluded_;
   Compiled<std::int64_t> ranks_;
   Compiled<double> alphas_;

@@ -1,6 +1,7 @@
 #include "adapter/peft_config.hpp"
 
 #include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -76,6 +77,7 @@ TEST(PeftConfig, settings_that_say_nothing_are_no_hindrance) {
   config["loftq_config"] = json::object();
   config["init_lora_weights"] = "gaussian";
   config["layers_pattern"] = "layers";
+  config["ensure_weight_tying"] = true;
   EXPECT_EQ(parse(config).rank, 4);
 }
 
@@ -108,6 +110,28 @@ TEST(PeftConfig, refuses_values_of_another_kind) {
 TEST(PeftConfig, refuses_what_is_no_object) {
   for (const std::string text : {"", "[]", "{", "null"})
     expect_error(ExitCode::kBadData, {"it: "}, [&] { static_cast<void>(parse_peft_config(text, "it")); });
+}
+
+TEST(PeftConfig, a_folder_in_a_directory_is_found_unless_there_are_several) {
+  const test::TemporaryDirectory directory;
+  EXPECT_EQ(find_peft_adapter(directory.path()), directory.path());
+  for (const char* name : {"mine", "other", "none"}) std::filesystem::create_directory(directory / name);
+  static_cast<void>(directory.write("mine/adapter_config.json", "{}"));
+  EXPECT_EQ(find_peft_adapter(directory.path()), directory / "mine");
+  static_cast<void>(directory.write("other/adapter_config.json", "{}"));
+  expect_error(ExitCode::kBadData, {directory.path().string(), "mine, other"},
+               [&] { static_cast<void>(find_peft_adapter(directory.path())); });
+  static_cast<void>(directory.write("adapter_config.json", "{}"));
+  EXPECT_EQ(find_peft_adapter(directory.path()), directory.path());
+}
+
+TEST(PeftConfig, a_model_and_a_name_of_the_hub_are_answered_as_that) {
+  const test::TemporaryDirectory directory;
+  static_cast<void>(directory.write("config.json", "{}"));
+  expect_error(ExitCode::kBadData, {"holds a model", "adapter"},
+               [&] { static_cast<void>(read_peft_config(directory.path())); });
+  expect_error(ExitCode::kBadData, {"hf download ann/my-adapter"},
+               [&] { static_cast<void>(read_peft_config("ann/my-adapter")); });
 }
 
 }  // namespace

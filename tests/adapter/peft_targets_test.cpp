@@ -80,5 +80,32 @@ TEST(PeftTargets, refuses_patterns_that_are_none_or_never_end) {
       });
 }
 
+TEST(PeftTargets, all_linear_is_a_word_and_no_expression) {
+  for (const char* text : {"all-linear", "All-Linear"}) {
+    PeftConfig config;
+    config.target_modules = text;
+    config.exclude_modules = Names{"k_proj"};
+    const PeftTargets targets(config);
+    EXPECT_TRUE(targets.means_all_linear());
+    EXPECT_TRUE(targets.means_module(kQuery));
+    EXPECT_FALSE(targets.means_module("model.layers.1.self_attn.k_proj"));
+  }
+  PeftConfig list;
+  list.target_modules = Names{"all-linear"};
+  EXPECT_FALSE(PeftTargets(list).means_module(kQuery));
+}
+
+TEST(PeftTargets, several_projections_multiply_rank_and_alpha_unless_patterns_give_them) {
+  PeftConfig config;
+  config.rank = 4;
+  config.alpha = 8;
+  config.rslora = true;
+  config.rank_pattern = {{"down_proj", 6}};
+  const PeftTargets targets(config);
+  EXPECT_EQ(targets.rank_of("experts.gate_up_proj", 2), 8);
+  EXPECT_DOUBLE_EQ(targets.scale_of("experts.gate_up_proj", 2), 16 / std::sqrt(8.0));
+  EXPECT_EQ(targets.rank_of("experts.down_proj", 2), 6);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -77,12 +77,21 @@ void take_model(JobConfig& config) {
   config.model.path = found->path;
 }
 
+/// Replaces the directory that is the value of a key by the folder in it that holds an adapter, if there is one.
+void take_folder(const char* key, fs::path& path) {
+  try {
+    path = find_peft_adapter(path);
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", key, error.what());
+  }
+}
+
 void take_adapter(JobConfig& config) {
   const char* const key = adapter_key(config);
   fs::path& path = adapter_directory(config);
   if (path.empty() || holds(path, kPeftConfigFile)) return;
   const std::optional<FoundStep> found = step_of(key, path, config.model.step);
-  if (!found) return;
+  if (!found) return take_folder(key, path);
   if (!found->step.holds_adapters())
     fail(ExitCode::kBadData, "{}: {} holds a model's weights and no adapter", key, found->path.string());
   path = found->path;

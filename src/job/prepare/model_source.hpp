@@ -11,11 +11,12 @@ namespace sluice {
 
 /// Returns the job with runs replaced by the saved steps that model.step names: in model.path, and in
 /// lora.start if the job trains, else in model.adapter. If model.path holds a step of adapters, its base
-/// model (model.path of its training) becomes model.path, and the step becomes model.adapter. Directories of
-/// models, PEFT directories and other paths stay as they are. Reads manifests of steps. Error(kBadConfig) for
+/// model (model.path of its training) becomes model.path, and the step becomes model.adapter. A directory with
+/// one folder that PEFT saved an adapter to becomes that folder. Directories of models, PEFT directories and
+/// other paths stay as they are. Reads manifests of steps. Error(kBadConfig) for
 /// a missing step, for adapters as the model of a training, and for two adapters; Error(kBadData) as
-/// read_saved_step() and newest_step(), for a step without an adapter where one is required, and for a
-/// missing base model.
+/// read_saved_step() and newest_step(), for a step without an adapter where one is required, for a
+/// missing base model, and for a directory with several folders of adapters.
 [[nodiscard]] JobConfig with_saved_sources(JobConfig config);
 
 /// Whether a job starts from an adapter's directory (lora.start) or computes with one (model.adapter).
