@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -52,6 +55,7 @@ ExpandedText expand(std::string_view text, bool is_path) {
     const ExpandedText value = value_of(std::string(name));
     if (!value.problem.empty()) return value;
     expanded.text += value.text;
+    expanded.variables.emplace_back(name);
     text.remove_prefix(end + 1);
   }
 }
@@ -75,6 +79,7 @@ ExpandedText expand_path(std::string_view text) {
   }
   ExpandedText expanded = expand(text, /*is_path=*/true);
   if (!expanded.problem.empty()) return expanded;
+  if (!home.empty()) expanded.variables.emplace_back("HOME");
   expanded.text.insert(0, home);
   if (expanded.text == "~" || expanded.text.starts_with("~/"))
     return {"", "a variable begins with ~, which is not expanded"};
@@ -90,16 +95,18 @@ ExpandedText expand_variables(std::string_view text) {
 
 ExpandedValue expand_value(const Value& value, TextKind kind) {
   const bool is_path = kind == TextKind::kPath;
-  std::vector<std::string> texts = texts_of(value);
+  std::vector<std::string> texts = texts_of(value), variables;
   const std::vector<std::string> written = texts;
   for (std::string& text : texts) {
     ExpandedText expanded = is_path ? expand_path(text) : expand_variables(text);
     if (!expanded.problem.empty()) return {{}, "", expanded.problem};
     text = std::move(expanded.text);
+    std::ranges::move(expanded.variables, std::back_inserter(variables));
   }
-  if (texts == written) return {{value}, "", ""};
+  if (texts == written) return {{value}, "", "", std::move(variables)};
   const bool is_list = std::holds_alternative<std::vector<std::string>>(value);
   ExpandedValue expanded;
+  expanded.variables = std::move(variables);
   expanded.readings.push_back(is_list ? Value(texts) : Value(texts.front()));
   expanded.outcome = toml_text(expanded.readings.front());
   if (!is_path)

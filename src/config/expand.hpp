@@ -12,7 +12,8 @@ namespace sluice {
 /// Result of expanding a text.
 struct ExpandedText {
   std::string text;
-  std::string problem;  ///< fault, "the environment has no variable SCRATCH", or ""
+  std::string problem;                   ///< fault, "the environment has no variable SCRATCH", or ""
+  std::vector<std::string> variables{};  ///< names of the variables that were put in; HOME for "~"
 };
 
 /// Expands a path: each ${NAME} in `text` becomes that environment variable, and a leading "~" or "~/" HOME.
@@ -29,8 +30,9 @@ struct ExpandedValue {
   /// texts, with variables, the expanded text, and the expanded text read as TOML, such as the number 7 for
   /// "${SLURM_ARRAY_TASK_ID}".
   std::vector<Value> readings;
-  std::string outcome;  ///< the expanded value as TOML; "" if it has no variables
-  std::string problem;  ///< fault of a variable, or ""
+  std::string outcome;                   ///< the expanded value as TOML; "" if it has no variables
+  std::string problem;                   ///< fault of a variable, or ""
+  std::vector<std::string> variables{};  ///< names of the variables that were put in
 };
 
 /// Whether the texts of a value are paths.

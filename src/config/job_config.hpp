@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -280,6 +281,10 @@ struct JobConfig {
   TraceSettings trace;
   DebugSettings debug;
   DeadlineSettings deadline;
+
+  /// Names of the environment's variables that the values had, HOME for "~". No setting: which values they are
+  /// spelled by.
+  std::set<std::string> variables;
 };
 
 /// Reads a job file of at most 1 MiB and applies overrides "table.key=value" in order; a value that is not

@@ -92,6 +92,7 @@ std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& 
     problems_.add(entry.where, fmt::format("{}: found {}, but {}", name, entry.found, expanded.problem));
     return std::nullopt;
   }
+  config_.variables.insert(expanded.variables.begin(), expanded.variables.end());
   for (const Value& reading : expanded.readings)
     if (take(reading)) return reading;
   if (!expanded.outcome.empty())

@@ -20,6 +20,7 @@ class ExpandPath : public testing::Test {
     ::setenv("HOME", "/home/ann", 1);
     ::setenv("SLUICE_TEST_TASK", "7", 1);
     ::setenv("SLUICE_TEST_NONE", "", 1);
+    ::setenv("SLUICE_TEST_MODELS", "/models", 1);
     ::unsetenv("SLUICE_TEST_UNSET");
   }
 };
@@ -118,6 +119,16 @@ TEST_F(ExpandPath, a_value_that_its_key_does_not_take_is_told_as_written_and_exp
       EXPECT_THAT(error.what(), HasSubstr(problem));
     }
   }
+}
+
+TEST_F(ExpandPath, a_job_knows_the_variables_that_its_values_and_overrides_have) {
+  const std::vector<std::string> overrides{"model.path=~/m", "data.seed=${SLUICE_TEST_TASK}"};
+  const JobConfig config = parse_job_config(
+      "[job]\nkind = \"load\"\noutput = \"runs/${SLUICE_TEST_TASK}/${SLUICE_TEST_TASK}\"\n"
+      "[model]\npath = \"${SLUICE_TEST_MODELS}/a\"\n",
+      "job.toml", overrides);
+  EXPECT_EQ(config.variables, (std::set<std::string>{"HOME", "SLUICE_TEST_MODELS", "SLUICE_TEST_TASK"}));
+  EXPECT_TRUE(parse_job_config(test::kMinJob, "none").variables.empty());
 }
 
 }  // namespace

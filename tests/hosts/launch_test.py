@@ -10,11 +10,14 @@ from on_hosts import GUARD_SECONDS, LIMIT, OnHosts, program
 
 class Launch(OnHosts):
     def test_trains_with_a_rank_on_each_host(self):
-        job = self.job(train={"steps": 8})
+        """The launch's host alone has the variable that the job names; ranks try the disk that they share at the same time."""
+        job = self.job(train={"steps": 8}, checkpoint={"every_steps": 8, "path": "${SLUICE_TEST_RUNS}/steps"})
         file = self.directory / "hostfile"
         file.write_text("h1\nh2\nh3\n")
-        result = self.finish(self.start(job, "--", "--hostfile", file))
-        self.expect(result, 0, "step 8/8", "rank 2", "10.77.0.0/24")
+        starter = ["env", f"SLUICE_TEST_RUNS={self.directory}/runs", program.SLUICE]
+        result = self.finish(self.start(job, "--", "--hostfile", file, starter=starter))
+        self.expect(result, 0, "step 8/8", "rank 2", "10.77.0.0/24", f"{self.directory}/runs/steps")
+        self.assertNotIn("partial-", result.output)
         self.expect_nothing_left(1, 2, 3)
 
     def test_ends_soon_after_a_link_is_cut_and_names_rank_and_host(self):

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -131,18 +132,23 @@ void require_going_on(const JobConfig& config) {
          "job.overwrite = false and checkpoint.resume = \"newest\"");
 }
 
+/// The job that the ranks run, from its file or from the command in place of it.
+JobConfig job_of(const LaunchArguments& arguments) {
+  return arguments.command.empty() ? load_job_config(arguments.job.file, arguments.job.overrides)
+                                   : arguments.line->rank_job();
+}
+
 /// Reads what must be known of a job before it starts.
-void read_job(const LaunchArguments& arguments, HostsLaunch& launch) {
+void read_job(const LaunchArguments& arguments, const JobConfig& config, HostsLaunch& launch) {
   const bool is_file = arguments.command.empty();
-  const JobConfig config =
-      is_file ? load_job_config(arguments.job.file, arguments.job.overrides) : arguments.line->rank_job();
   launch.inputs = job_inputs(is_file ? arguments.job.file : fs::path(), config);
   if (!config.job.output.empty()) launch.run = fs::absolute(config.job.output);
   if (is_file && arguments.restarts > 0) require_going_on(config);
   launch.longest_section_seconds = longest_section(config.deadline);
 }
 
-int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchHost>& hosts) {
+int run_job_on_hosts(const LaunchArguments& arguments, const JobConfig& config,
+                     const std::vector<LaunchHost>& hosts) {
   HostsLaunch launch;
   launch.hosts = hosts;
   launch.ranks = arguments.ranks;
@@ -152,7 +158,7 @@ int run_job_on_hosts(const LaunchArguments& arguments, const std::vector<LaunchH
   launch.command = rank_words(arguments);
   launch.agent = agent_words(arguments.launcher_options);
   if (!arguments.command.empty()) console::keep_stdout_for_results();
-  read_job(arguments, launch);
+  read_job(arguments, config, launch);
   launch.run_id = run_id(arguments, launch.run);
   return run_on_hosts(launch, arguments.restarts);
 }

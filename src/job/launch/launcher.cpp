@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 namespace sluice {
@@ -44,6 +45,22 @@ std::vector<std::string> mpirun_words(int ranks, const std::vector<LaunchHost>& 
     if (std::ranges::none_of(options, binds)) words.insert(words.end(), {"--bind-to", "none"});
   }
   words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+std::vector<std::string> variable_words(const std::set<std::string>& names,
+                                        const std::vector<std::string>& options) {
+  constexpr const char* kOwnList = "mca_base_env_list";
+  if (std::getenv(fmt::format("OMPI_MCA_{}", kOwnList).c_str()) != nullptr ||
+      std::ranges::find(options, kOwnList) != options.end())
+    return {};
+  std::set<std::string> passed_on;
+  for (std::size_t i = 0; i + 1 < options.size(); ++i)
+    if (options[i] == "-x" || options[i] == "--x")
+      passed_on.insert(options[i + 1].substr(0, options[i + 1].find('=')));
+  std::vector<std::string> words;
+  for (const std::string& name : names)
+    if (!passed_on.contains(name)) words.insert(words.end(), {"-x", name});
   return words;
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,12 @@ namespace sluice {
 /// core unless the options say so, because Open MPI would give each of two ranks only one core.
 [[nodiscard]] std::vector<std::string> mpirun_words(int ranks, const std::vector<LaunchHost>& hosts,
                                                     const std::vector<std::string>& options);
+
+/// Options of mpirun by which ranks on all hosts get the variables of this process's environment with these
+/// names, but for those that `options` pass on already. None if the user has Open MPI pass on a list of its own
+/// (mca_base_env_list), beside which it takes no such options.
+[[nodiscard]] std::vector<std::string> variable_words(const std::set<std::string>& names,
+                                                      const std::vector<std::string>& options);
 
 /// Starts a launcher in a process group of its own, which no Ctrl-C of the terminal reaches, and without
 /// input; its stderr goes to `errors`. Error(kUsage) if there is no such program.
