@@ -37,6 +37,19 @@ TEST(StartNotes, tell_of_sequences_longer_than_the_models_positions) {
   EXPECT_THAT(job_notes(job(1, 9), model(0), 1), IsEmpty()) << "not told by the model";
 }
 
+TEST(StartNotes, say_what_to_set_where_ranks_may_not_read_each_other) {
+  ::setenv("OMPI_MCA_mca_base_param_files", "none", 1);
+  EXPECT_EQ(single_copy_note(true, "Open MPI v4.1.4"), "");
+  EXPECT_THAT(single_copy_note(false, "Open MPI v4.1.4"),
+              HasSubstr("OMPI_MCA_btl_vader_single_copy_mechanism=none"));
+  EXPECT_THAT(single_copy_note(false, "Open MPI v5.0.1"), HasSubstr("OMPI_MCA_smsc=^cma"));
+  EXPECT_EQ(single_copy_note(false, "MPICH Version: 4.1"), "");
+  ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "cma", 1);
+  EXPECT_EQ(single_copy_note(false, "Open MPI v4.1.4"), "") << "as the user has chosen";
+  ::unsetenv("OMPI_MCA_btl_vader_single_copy_mechanism");
+  ::unsetenv("OMPI_MCA_mca_base_param_files");
+}
+
 TEST(StartNotes, of_a_job_without_tokens_are_none) {
   JobConfig config = job(1, 9);
   config.job.kind = JobKind::kLoad;

@@ -1,6 +1,7 @@
 #include "comm/mpi/mpi_environment.hpp"
 
 #include "base/log.hpp"
+#include "base/memory/neighbour_memory.hpp"
 #include "comm/failure/crash_report.hpp"
 #include "comm/failure/failure_reporter_election.hpp"
 #include "comm/failure/watchdog.hpp"
@@ -82,6 +83,26 @@ int count_sharing_ranks(MPI_Comm node, int local_size) {
   }));
 }
 
+/// Where a rank's memory may be read, and what is there.
+struct NumberToRead {
+  pid_t process = 0;
+  const std::int64_t* address = nullptr;
+  std::int64_t number = 0;
+};
+
+/// Collective over `node`. Whether a rank may read the memory of the one behind it on its machine, in which
+/// Open MPI has allowed it as far as it can.
+bool reads_next_rank(MPI_Comm node, int local_rank, int local_size) {
+  static std::int64_t number = 0;
+  number = 1 + local_rank;
+  const NumberToRead own{getpid(), &number, number};
+  std::vector<NumberToRead> all(static_cast<std::size_t>(local_size));
+  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, node),
+            "MPI_Allgather");
+  const NumberToRead& next = all[static_cast<std::size_t>((local_rank + 1) % local_size)];
+  return local_size == 1 || can_read_number(next.process, next.address, next.number);
+}
+
 }  // namespace
 
 MpiEnvironment::MpiEnvironment(double limit_seconds)
@@ -123,6 +144,7 @@ void MpiEnvironment::find_local_ranks() {
   check_mpi(MPI_Comm_rank(node, &local_rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(node, &local_size_), "MPI_Comm_size");
   sharing_ranks_ = count_sharing_ranks(node, local_size_);
+  reads_neighbours_ = reads_next_rank(node, local_rank_, local_size_);
   failure_reporter_ = std::make_unique<FailureReporterElection>(node, world_->rank());
   watchdog_->share(failure_reporter_->flags(), local_size_);
   set_crash_rank(world_->rank(), world_->size(), failure_reporter_->flags());

@@ -42,6 +42,10 @@ class MpiEnvironment {
   /// Number of ranks of this machine, this one included, that may run on a core of this rank.
   [[nodiscard]] int sharing_ranks() const { return sharing_ranks_; }
 
+  /// Whether this rank may read the memory of another one of its machine, as Open MPI does for large messages
+  /// (comm/mpi/single_copy.hpp); true if it is alone there.
+  [[nodiscard]] bool reads_neighbours() const { return reads_neighbours_; }
+
   /// When several ranks fail together, the lowest one reports: true on that rank, after up to 14 seconds, and
   /// not before the rank that claimed the cause has written it down. The other ranks only wait for its
   /// abort().
@@ -84,6 +88,7 @@ class MpiEnvironment {
   int local_rank_ = 0;
   int local_size_ = 1;
   int sharing_ranks_ = 1;
+  bool reads_neighbours_ = true;
   bool finalized_ = false;
 };
 

@@ -193,7 +193,13 @@ int launch_command(LaunchArguments arguments) {
   if (arguments.command.empty()) require_job_file(arguments.job.file);
   const bool is_chat = !arguments.command.empty() && arguments.command.front() == "chat";
   require_restarts_on_hosts(arguments, hosts, is_chat);
-  if (!hosts.empty() && !is_chat) return run_job_on_hosts(arguments, hosts);
+  avoid_single_copy(arguments.launcher_options);
+  if (!hosts.empty()) {
+    const JobConfig config = job_of(arguments);
+    std::ranges::move(variable_words(config.variables, arguments.launcher_options),
+                      std::back_inserter(arguments.launcher_options));
+    if (!is_chat) return run_job_on_hosts(arguments, config, hosts);
+  }
   std::vector<std::string> words = mpirun_words(arguments.ranks, hosts, arguments.launcher_options);
   const std::vector<std::string> command = rank_words(arguments);
   words.insert(words.end(), command.begin(), command.end());

@@ -1,6 +1,10 @@
 #include "job/launch/launcher.hpp"
 
 #include "base/error.hpp"
+#include "base/log.hpp"
+#include "comm/mpi/mpi_environment.hpp"
+#include "comm/mpi/single_copy.hpp"
+#include "io/neighbour_trial.hpp"
 #include "job/signal_watch.hpp"
 
 #include <unistd.h>
@@ -62,6 +66,15 @@ std::vector<std::string> variable_words(const std::set<std::string>& names,
   for (const std::string& name : names)
     if (!passed_on.contains(name)) words.insert(words.end(), {"-x", name});
   return words;
+}
+
+void avoid_single_copy(const std::vector<std::string>& options) {
+  const auto setting = setting_without_single_copy(MpiEnvironment::library_version());
+  if (!setting || is_set_for_library(setting->name)) return;
+  if (std::ranges::find(options, setting->name) != options.end() || can_read_neighbours()) return;
+  ::setenv(setting->variable().c_str(), setting->value.c_str(), /*overwrite=*/0);
+  log::info("processes may not read each other's memory here: ranks run with {}={}", setting->variable(),
+            setting->value);
 }
 
 ChildProcess start_launcher(const std::vector<std::string>& words, int errors) {

@@ -30,6 +30,11 @@ namespace sluice {
 [[nodiscard]] std::vector<std::string> variable_words(const std::set<std::string>& names,
                                                       const std::vector<std::string>& options);
 
+/// Lets the ranks do without Open MPI's single copy (comm/mpi/single_copy.hpp) where a trial shows that processes
+/// may not read each other's memory on this machine, by a variable of this process's environment, which the
+/// launcher passes on. Leaves what the user has set, in `options` of mpirun too.
+void avoid_single_copy(const std::vector<std::string>& options);
+
 /// Starts a launcher in a process group of its own, which no Ctrl-C of the terminal reaches, and without
 /// input; its stderr goes to `errors`. Error(kUsage) if there is no such program.
 [[nodiscard]] ChildProcess start_launcher(const std::vector<std::string>& words, int errors = STDERR_FILENO);

@@ -1,6 +1,7 @@
 #include "job/prepare/start_notes.hpp"
 
 #include "base/text.hpp"
+#include "comm/mpi/single_copy.hpp"
 #include "job/prepare/options_of_job.hpp"
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
 
 namespace sluice {
 namespace {
@@ -77,6 +79,17 @@ std::string binding_note(int rank, int cores, int all_cores, int local_ranks) {
       "rank {} is bound to {} of {} cores; to use its share, add --bind-to none to mpirun's options, or "
       "under Slurm --cpus-per-task",
       rank, cores, all_cores);
+}
+
+std::string single_copy_note(bool reads_neighbours, std::string_view library) {
+  if (reads_neighbours) return "";
+  const std::optional<LibrarySetting> setting = setting_without_single_copy(library);
+  if (!setting || is_set_for_library(setting->name)) return "";
+  return fmt::format(
+      "ranks of one machine may not read each other's memory here, as in many containers, and Open MPI says so of "
+      "each large message; {}={} in the environment ends that, or mpirun's --mca {} {}. `sluice launch` sets it by "
+      "itself",
+      setting->variable(), setting->value, setting->name, setting->value);
 }
 
 std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& facts) {

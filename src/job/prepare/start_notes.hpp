@@ -6,6 +6,7 @@
 #include "model/model_config.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice {
@@ -21,6 +22,11 @@ namespace sluice {
 /// Note that a rank is bound to fewer `cores` than its share of the `all_cores` cores that the `local_ranks`
 /// ranks of its machine have together; "" if it is not.
 [[nodiscard]] std::string binding_note(int rank, int cores, int all_cores, int local_ranks);
+
+/// Note that ranks of a machine may not read each other's memory, and on what the user sets so that Open MPI does
+/// not tell so of each message; "" if `reads_neighbours`, if the user has chosen, and for other MPIs than those of
+/// setting_without_single_copy().
+[[nodiscard]] std::string single_copy_note(bool reads_neighbours, std::string_view library);
 
 /// "41 sequences of 48 tokens, documents kept apart; 8 steps of 6 sequences are 1.17 epochs"; an evaluation
 /// has one epoch and does not say so. A training on several files tells of each, in a line of its own, its

@@ -25,6 +25,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <thread>
@@ -75,7 +76,7 @@ AgreementResult agree_on_job(Communicator& comm, const Attempt& attempt) {
   return agree(comm, claim);
 }
 
-void print_notes(const JobContext& context, const std::vector<std::string>& binding) {
+void print_notes(const JobContext& context, const std::vector<std::string>& placement) {
   if (!context.is_root()) return;
   if (context.device.kind == DeviceKind::kCuda || !context.device.lack.empty())
     console::line("device    {}", device_text(context.device));
@@ -85,7 +86,7 @@ void print_notes(const JobContext& context, const std::vector<std::string>& bind
   if (context.device.kind == DeviceKind::kCuda && world > 1 && !has_nccl())
     console::line("note      this build has no NCCL: between GPUs all goes through main memory and MPI");
   for (const auto& notes :
-       {binding, launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
+       {placement, launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
     for (const std::string& note : notes) console::line("note      {}", note);
 }
 
@@ -175,13 +176,24 @@ int start_libraries(const Job& job, const JobConfig& config, MemoryKind memory, 
   return threads;
 }
 
-/// Collective over `comm`. A line if ranks are bound to fewer cores than their share of their machine.
-std::vector<std::string> binding_notes(Communicator& comm, const MpiEnvironment& mpi) {
-  std::vector<std::string> notes =
-      comm.all_gather_text(binding_note(comm.rank(), usable_cores(), launcher_cores(), mpi.local_size()));
+/// Collective over `comm`. The first rank's note of its own on something, with the number of ranks that have one;
+/// none if no rank has any ("").
+std::vector<std::string> shared_note(Communicator& comm, const std::string& own) {
+  std::vector<std::string> notes = comm.all_gather_text(own);
   std::erase(notes, "");
   if (notes.size() > 1) notes.front() += fmt::format(". So it is with {} ranks", notes.size());
   notes.resize(std::min<std::size_t>(notes.size(), 1));
+  return notes;
+}
+
+/// Collective over `comm`. Lines on how the launcher has placed the ranks: bound to fewer cores than their share
+/// of their machine, or where they may not read each other's memory.
+std::vector<std::string> placement_notes(Communicator& comm, const MpiEnvironment& mpi) {
+  std::vector<std::string> notes =
+      shared_note(comm, binding_note(comm.rank(), usable_cores(), launcher_cores(), mpi.local_size()));
+  std::ranges::move(
+      shared_note(comm, single_copy_note(mpi.reads_neighbours(), MpiEnvironment::library_version())),
+      std::back_inserter(notes));
   return notes;
 }
 
@@ -219,8 +231,8 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& l
   JobContext context{blueprint,     plan,   comm,    gpus ? *gpus : comm, directory,    baseline,
                      devices.nodes, limits, threads, devices.choice,      links.signals};
   context.request = attempt.request.get();
-  const std::vector<std::string> binding = binding_notes(comm, links.mpi);
-  print_notes(context, binding);
+  const std::vector<std::string> placement = placement_notes(comm, links.mpi);
+  print_notes(context, placement);
   if (devices.choice.kind == DeviceKind::kCuda && job.limit_device_memory) {
     const auto rank = static_cast<std::size_t>(comm.rank());
     job.limit_device_memory(left_for_libraries(context.memory_plan()[rank], limits[rank]));
