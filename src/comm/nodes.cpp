@@ -15,7 +15,7 @@ namespace sluice {
 namespace {
 
 /// Name of this machine: the same in all containers on it, and different on other machines.
-std::string name_of_this_node() {
+std::string name_of_this_machine() {
   std::string boot_id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
   if (!boot_id.empty()) return boot_id;
@@ -38,9 +38,10 @@ std::string pretended_node(const std::string& nodes, const Communicator& comm) {
 
 }  // namespace
 
-std::vector<int> find_nodes(Communicator& comm) {
+std::vector<int> find_nodes(Communicator& comm, const std::string& sight) {
   const char* const pretended = std::getenv("SLUICE_NODES");
-  const std::string mine = pretended != nullptr ? pretended_node(pretended, comm) : name_of_this_node();
+  const std::string mine =
+      pretended != nullptr ? pretended_node(pretended, comm) : name_of_this_machine() + "\n" + sight;
   std::map<std::string, int> numbers;
   std::vector<int> nodes;
   for (const std::string& name : comm.all_gather_text(mine))

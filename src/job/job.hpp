@@ -18,11 +18,12 @@ namespace sluice {
 struct JobContext {
   const Blueprint& blueprint;
   const ShardPlan& plan;
-  Communicator& comm;       ///< communicator for data in main memory
-  Communicator& links;      ///< communicator for the memory that is computed in: NCCL's, or `comm` itself
-  RunDirectory& directory;  ///< run directory; acts on rank 0, does nothing on other ranks
-  MemorySample baseline;    ///< memory of this rank before any header, staging or arena exists
-  std::vector<int> nodes;   ///< node of each rank
+  Communicator& comm;         ///< communicator for data in main memory
+  Communicator& links;        ///< communicator for the memory that is computed in: NCCL's, or `comm` itself
+  RunDirectory& directory;    ///< run directory; acts on rank 0, does nothing on other ranks
+  MemorySample baseline;      ///< memory of this rank before any header, staging or arena exists
+  std::vector<int> nodes;     ///< node of each rank: ranks of one machine that see the same files
+  std::vector<int> machines;  ///< machine of each rank, whose memory its ranks share
   std::vector<std::int64_t> growth_limits;  ///< bytes that each rank may hold above its baseline
   int threads;                              ///< compute threads of this rank
   DeviceChoice device;                      ///< device that the job computes on

@@ -2,11 +2,13 @@
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
+#include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "weights/staged_directory.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +23,17 @@ fs::path existing_part(const fs::path& target) {
   fs::path part = fs::absolute(target).lexically_normal();
   while (!fs::exists(part, error) && part != part.parent_path()) part = part.parent_path();
   return part;
+}
+
+std::string files_seen(const JobConfig& config) {
+  std::string text;
+  for (const fs::path& path : {config.job.output, checkpoint_directory(config), config.model.path,
+                               config.model.adapter, config.lora.start, config.memory.offload_path}) {
+    struct stat found {};
+    if (path.empty() || ::stat(existing_part(path).c_str(), &found) != 0) continue;
+    text += fmt::format("{}:{} ", found.st_dev, found.st_ino);
+  }
+  return text;
 }
 
 void require_creatable(std::string_view key, const fs::path& target) {

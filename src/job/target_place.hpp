@@ -2,15 +2,22 @@
 #pragma once
 
 #include "comm/communicator.hpp"
+#include "config/job_config.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace sluice {
 
 /// The nearest existing ancestor of `target`, or `target` itself.
 [[nodiscard]] std::filesystem::path existing_part(const std::filesystem::path& target);
+
+/// Text about what this process sees of the directories of a job: run directory, checkpoints, model, adapter and
+/// offload files, or the parts of them that exist. Two processes of one machine with the same text see the same
+/// files there; on different machines it says nothing.
+[[nodiscard]] std::string files_seen(const JobConfig& config);
 
 /// Changes nothing on disk: Error(kIo), naming `key` of the job file, if `target` cannot be created in
 /// existing_part() of its parent, judged by its type and permissions.

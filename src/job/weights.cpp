@@ -54,16 +54,16 @@ void begin(JobContext& context) {
   if (context.is_root()) print_shards(context);
 }
 
-/// Fails if the ranks of a node need more memory than it has, before the kernel would choose a victim. They
+/// Fails if the ranks of a machine need more memory than it has, before the kernel would choose a victim. They
 /// share one pool, except for the memory of GPUs.
-void require_memory_of_node(const JobContext& context) {
+void require_memory_of_machine(const JobContext& context) {
   const bool has_gpu = has_memory_of_gpu(context.device);
   std::vector<RankMemory> planned = context.memory_plan();
   if (has_gpu) require_memory_of_gpu(planned, context.comm.rank());
   if (context.config().memory.limit_bytes > 0) require_growth_limits(planned, context.growth_limits);
   if (has_gpu) std::ranges::transform(planned, planned.begin(), &RankMemory::beside_gpu);
-  const int node = context.nodes[static_cast<std::size_t>(context.comm.rank())];
-  require_memory(planned, context.nodes, node,
+  const int machine = context.machines[static_cast<std::size_t>(context.comm.rank())];
+  require_memory(planned, context.machines, machine,
                  memory_of_this_machine(memory_pool(context.config(), context.device)));
 }
 
@@ -260,7 +260,7 @@ Weights draw_weights(JobContext& context) {
 /// Collective over the context's communicator. Checks and limits memory before the weights are allocated.
 void begin_with_memory(JobContext& context) {
   begin(context);
-  require_memory_of_node(context);
+  require_memory_of_machine(context);
   // Waits, or one rank would find too little because another has begun to take its share.
   context.comm.barrier();
 }

@@ -34,6 +34,14 @@ TEST(Nodes, are_numbered_by_their_lowest_ranks) {
             std::vector<int>(expected.begin(), expected.begin() + test_world().size()));
 }
 
+TEST(Nodes, ranks_of_one_machine_that_see_other_files_are_on_others) {
+  const int world = test_world().size();
+  std::vector<int> expected{0, 1, 0};
+  expected.resize(static_cast<std::size_t>(world));
+  EXPECT_EQ(find_nodes(test_world(), test_world().rank() == 1 ? "2049:7" : "2049:5"), expected);
+  EXPECT_EQ(find_nodes(test_world(), "2049:5"), std::vector<int>(static_cast<std::size_t>(world), 0));
+}
+
 TEST(Nodes, pretended_ones_are_one_for_each_rank) {
   const PretendedNodes nodes("0,0,0,1");
   test::expect_error(ExitCode::kUsage, {"SLUICE_NODES", "4 ranks"},

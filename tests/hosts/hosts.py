@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Test hosts: several machines on one, by namespaces. Each has a network, a host name, a boot id, processes, /tmp and /dev/shm of its own; they
 reach each other through links to one switch alone, all else (the source, the build, `Hosts.shared`) is a disk that they share.
+With `is_one_machine` they have one boot id, as containers on one machine, and the rest of their own all the same.
 Each set has a switch of its own, so several sets may be up at once. Needs root; `hosts.py` alone says whether it can be done here.
 """
 import os
@@ -21,7 +22,7 @@ INIT = """set -e
 hostname "$0"
 mount --bind "$1" /etc/hosts
 mount -t tmpfs -o size=2g tmp /tmp
-echo "boot of $0" > /tmp/.boot_id
+echo "boot of $2" > /tmp/.boot_id
 mount --bind /tmp/.boot_id /proc/sys/kernel/random/boot_id
 mount -t tmpfs -o size=2g shm /dev/shm
 ip link set lo up
@@ -55,8 +56,9 @@ class Hosts:
     """h1, h2, ..., or with another `name` than "h": up when made, and down at the end of a `with` or by down(). Links are shaped to `rate` both ways where one is given.
     With `disk_size` ("64m") there is a small disk, `Hosts.disk`, that all share."""
 
-    def __init__(self, count, rate=None, disk_size=None, name="h"):
+    def __init__(self, count, rate=None, disk_size=None, name="h", is_one_machine=False):
         self.name = name
+        self.is_one_machine = is_one_machine
         self.numbers = range(1, count + 1)
         self.shared = pathlib.Path(tempfile.mkdtemp(prefix="sluice-hosts-", dir="/var/tmp"))  # as /tmp is each host's own
         self.processes = []
@@ -76,7 +78,7 @@ class Hosts:
         names.write_text("127.0.0.1 localhost\n" + "".join(f"{NETWORK}.{k} {self.name}{k}\n" for k in self.numbers))
         self.switch = self._add(["unshare", "--net", "--pid", "--fork", "--kill-child"], SWITCH, "switch")
         for k in self.numbers:
-            self.inits[k] = self._add(NAMESPACES, INIT, f"{self.name}{k}", names)
+            self.inits[k] = self._add(NAMESPACES, INIT, f"{self.name}{k}", names, "all" if self.is_one_machine else f"{self.name}{k}")
             self._in_switch("ip", "link", "add", f"port{k}", "type", "veth", "peer", "name", "eth0", "netns", self.inits[k])
             self._in_switch("ip", "link", "set", f"port{k}", "master", "switch", "up")
             self._in_network(k, "ip", "addr", "add", f"{NETWORK}.{k}/24", "dev", "eth0")

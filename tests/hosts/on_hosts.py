@@ -24,10 +24,11 @@ GUARD_SECONDS = 60
 class OnHosts(program.JobTest):
     DISK_SIZE = None
     NAME = "h"  # h1, h2, h3
+    IS_ONE_MACHINE = False
 
     def setUp(self):
         super().setUp()
-        self.hosts = test_hosts.Hosts(3, "1gbit", self.DISK_SIZE, self.NAME)
+        self.hosts = test_hosts.Hosts(3, "1gbit", self.DISK_SIZE, self.NAME, self.IS_ONE_MACHINE)
         self.addCleanup(self.hosts.down)
         self.directory = self.hosts.shared
         self.hosts.await_agents()

@@ -29,6 +29,20 @@ class Saving(OnDisks):
         self.expect_exported()
 
 
+class Containers(OnDisks):
+    """One machine, and a disk for each of its containers."""
+    IS_ONE_MACHINE = True
+
+    def test_each_saves_to_its_own_disk_with_a_copy_on_another(self):
+        job = self.job(train={"steps": 2})
+        result = self.train([1, 2], job, parts=["no file system is shared", "copy on another", "saved "])
+        self.assertEqual([self.steps(1), self.steps(2)], [[2], [2]])
+        self.assertEqual(self.files_of(1, 2), ["rank-00000.safetensors", "rank-00001.safetensors"])
+        self.assertNotIn("partial-", result.output)
+        self.replace(2)
+        self.train([1, 2], job, "--set", "train.steps=4", parts=["from step 2", "step 4/4"])
+
+
 class Used(OnDisks):
     """What is saved on three disks serves all that the steps of one disk serve."""
 

@@ -31,10 +31,10 @@ MemoryPool memory_pool(const JobConfig& config, const DeviceChoice& device) {
 }
 
 std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
-                                        std::span<const int> nodes, const DeviceChoice& device,
+                                        std::span<const int> machines, const DeviceChoice& device,
                                         const MemorySample& baseline) {
   const auto rank = static_cast<std::size_t>(comm.rank());
-  std::vector<std::int64_t> limits(nodes.size(), std::numeric_limits<std::int64_t>::min());
+  std::vector<std::int64_t> limits(machines.size(), std::numeric_limits<std::int64_t>::min());
   if (has_memory_of_gpu(device)) {
     limits[rank] = available_device_bytes();
     if (config.memory.limit_bytes > 0) limits[rank] = std::min(limits[rank], config.memory.limit_bytes);
@@ -44,8 +44,8 @@ std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& con
   if (config.memory.limit_bytes > 0)
     limits[rank] = config.memory.limit_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
   else
-    limits[rank] =
-        memory_of_this_machine(memory_pool(config, device)).bytes / std::ranges::count(nodes, nodes[rank]);
+    limits[rank] = memory_of_this_machine(memory_pool(config, device)).bytes /
+                   std::ranges::count(machines, machines[rank]);
   limits[rank] = std::min(limits[rank], left_of_limits(process_limits()));
   comm.all_reduce_max(std::span(limits));
   return limits;
@@ -94,22 +94,22 @@ std::int64_t left_for_libraries(const RankMemory& rank, std::int64_t growth_limi
   return std::max<std::int64_t>(growth_limit - own, 0);
 }
 
-void require_memory(std::span<const RankMemory> ranks, std::span<const int> nodes, int node,
-                    const MachineMemory& machine) {
+void require_memory(std::span<const RankMemory> ranks, std::span<const int> machines, int machine,
+                    const MachineMemory& memory) {
   std::int64_t needed = 0;
   std::vector<int> neighbours;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (nodes[rank] != node) continue;
+    if (machines[rank] != machine) continue;
     needed += ranks[rank].certain();
     neighbours.push_back(static_cast<int>(rank));
   }
-  if (needed > machine.bytes)
+  if (needed > memory.bytes)
     fail(
         ExitCode::kTooLittle,
         "the machine of {} must hold {} at the peak, and has {} {}: {} too little. Use more machines, or see "
         "sluice plan for what takes the memory{}",
-        ranks_text(std::move(neighbours)), format_bytes(needed), format_bytes(machine.bytes), machine.kind,
-        format_bytes(needed - machine.bytes), machine.hint);
+        ranks_text(std::move(neighbours)), format_bytes(needed), format_bytes(memory.bytes), memory.kind,
+        format_bytes(needed - memory.bytes), memory.hint);
 }
 
 }  // namespace sluice

@@ -31,10 +31,11 @@ struct MachineMemory {
 [[nodiscard]] MemoryPool memory_pool(const JobConfig& config, const DeviceChoice& device = {});
 
 /// Collective over `comm`. Bytes that each rank may hold above its `baseline`: from memory.limit, or an equal
-/// part of what its node has available; negative if the process alone takes more. On a GPU with its own
-/// memory: what that has available. `nodes`: node of each rank. The same on every rank.
+/// part of what its machine has available; negative if the process alone takes more. On a GPU with its own
+/// memory: what that has available. `machines`: machine of each rank. The same on every rank.
 [[nodiscard]] std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
-                                                      std::span<const int> nodes, const DeviceChoice& device,
+                                                      std::span<const int> machines,
+                                                      const DeviceChoice& device,
                                                       const MemorySample& baseline);
 
 /// Bytes by which a process that has not begun may grow within `memory_limit`. The memory of a process before
@@ -62,9 +63,9 @@ void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank);
 /// Bytes of GPU memory that libraries may take on a rank with `growth_limit`, besides its own allocations.
 [[nodiscard]] std::int64_t left_for_libraries(const RankMemory& rank, std::int64_t growth_limit);
 
-/// Error(kTooLittle) if the ranks on `node` will certainly hold more than the machine has. `ranks` has an
-/// entry for each of `nodes`, the node of each rank.
-void require_memory(std::span<const RankMemory> ranks, std::span<const int> nodes, int node,
-                    const MachineMemory& machine);
+/// Error(kTooLittle) if the ranks on `machine` will certainly hold more than the machine has. `ranks` has an
+/// entry for each of `machines`, the machine of each rank.
+void require_memory(std::span<const RankMemory> ranks, std::span<const int> machines, int machine,
+                    const MachineMemory& memory);
 
 }  // namespace sluice

@@ -20,6 +20,7 @@
 #include "job/prepare/start_notes.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/stored/stored_weights.hpp"
+#include "job/target_place.hpp"
 
 #include <algorithm>
 #include <array>
@@ -90,9 +91,9 @@ void print_notes(const JobContext& context, const std::vector<std::string>& plac
     for (const std::string& note : notes) console::line("note      {}", note);
 }
 
-/// Devices of a job, or the failure to find usable ones, the same on all ranks.
+/// Machines and devices of a job, or the failure to find usable devices, the same on all ranks.
 struct Devices {
-  std::vector<int> nodes;  ///< node of each rank
+  std::vector<int> machines;  ///< machine of each rank
   DeviceChoice choice;
   Outcome refusal;
 };
@@ -100,16 +101,16 @@ struct Devices {
 /// Collective over `comm`. The job with the mode of its optimizer and the form of its frozen weights, where
 /// these are left to be chosen: those of the step that it goes on from, or ones that fit.
 JobConfig choose_mode(Communicator& comm, const JobConfig& config, const StoredTensors& stored,
-                      std::span<const std::int64_t> limits, const Devices& devices, int threads,
-                      const RunDirectory& directory) {
+                      std::span<const std::int64_t> limits, const std::vector<int>& nodes, MemoryKind memory,
+                      int threads, const RunDirectory& directory) {
   if (!chooses_mode(config)) return config;
-  const auto held = find_resume_point(comm, RankDisks(devices.nodes), config, [](auto&) {});
+  const auto held = find_resume_point(comm, RankDisks(nodes), config, [](auto&) {});
   if (held) {
     JobConfig saved = with_saved_mode(config, held->found);
     directory.set_job(saved);
     return saved;
   }
-  FittedJob job = fit_optimizer(config, stored, limits, devices.nodes, threads, devices.choice.memory());
+  FittedJob job = fit_optimizer(config, stored, limits, nodes, threads, memory);
   if (!job.lack.empty()) fail(ExitCode::kTooLittle, "{}", job.lack);
   directory.set_job(job.config);
   if (comm.rank() == 0) console::line("{}", choice_text(job.config, std::ranges::min(limits)));
@@ -121,8 +122,8 @@ Devices find_devices(const JobConfig& config, Communicator& comm) {
   Devices devices{find_nodes(comm), {}, {}};
   const DeviceKind wanted = config.device.kind;
   if (wanted == DeviceKind::kCpu || !has_cuda() || !uses_gpus(config.job.kind)) return devices;
-  const std::vector<DeviceClaim> claims = exchange_claims(comm, devices.nodes);
-  devices.refusal = outcome_of([&] { devices.choice = choose_devices(wanted, claims, devices.nodes); });
+  const std::vector<DeviceClaim> claims = exchange_claims(comm, devices.machines);
+  devices.refusal = outcome_of([&] { devices.choice = choose_devices(wanted, claims, devices.machines); });
   if (devices.choice.kind == DeviceKind::kCuda && !devices.refusal.failed()) {
     use_claimed_gpu(comm, claims[static_cast<std::size_t>(comm.rank())]);
   }
@@ -207,8 +208,8 @@ MemorySample take_baseline(Communicator& comm) {
 
 /// Collective over links.comm. Runs the job from its baseline of memory to its last step. Returns how it
 /// ends, with the note for status.json on an end by kDone.
-Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& links,
-               RunDirectory& directory) {
+Outcome run_on(const Attempt& attempt, const Devices& devices, const std::vector<int>& nodes,
+               const JobLinks& links, RunDirectory& directory) {
   const Blueprint& written = *attempt.blueprint;
   const Job& job =
       *find_job(written.config.job.kind);  // otherwise the process would have become the program that runs it
@@ -219,17 +220,18 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const JobLinks& l
   const MemorySample baseline = take_baseline(comm);
   fault_point("job.baseline", comm.rank());  // fault point at which tests look from outside
   const std::vector<std::int64_t> limits =
-      growth_limits(comm, written.config, devices.nodes, devices.choice, baseline);
+      growth_limits(comm, written.config, devices.machines, devices.choice, baseline);
   StoredTensors stored = stored_weights(comm, written, devices.choice.memory());
-  JobConfig config = choose_mode(comm, written.config, stored, limits, devices, threads, directory);
+  JobConfig config =
+      choose_mode(comm, written.config, stored, limits, nodes, devices.choice.memory(), threads, directory);
   stored = kept_as_stored(config, stored);
   std::optional<Blueprint> fitted;
   if (chooses_mode(written.config) || !stored.is_empty())
     fitted.emplace(std::move(config), std::move(stored));
   const Blueprint& blueprint = fitted ? *fitted : written;
   const ShardPlan plan = blueprint.shard_plan(comm.size());
-  JobContext context{blueprint,     plan,   comm,    gpus ? *gpus : comm, directory,    baseline,
-                     devices.nodes, limits, threads, devices.choice,      links.signals};
+  JobContext context{blueprint,        plan,   comm,    gpus ? *gpus : comm, directory,    baseline, nodes,
+                     devices.machines, limits, threads, devices.choice,      links.signals};
   context.request = attempt.request.get();
   const std::vector<std::string> placement = placement_notes(comm, links.mpi);
   print_notes(context, placement);
@@ -264,6 +266,7 @@ Outcome run_in_directory(const Attempt& attempt, const Devices& devices, const J
   const JobConfig& config = attempt.blueprint->config;
   Communicator& comm = links.comm;
   static_cast<void>(attempt.blueprint->shard_plan(comm.size()));  // refuses before there is a run directory
+  const std::vector<int> nodes = find_nodes(comm, files_seen(config));
   std::optional<RunDirectory> made;
   // Rank 0 creates the directory before others use it.
   run_together(comm, [&] { made.emplace(config, comm); });
@@ -272,7 +275,7 @@ Outcome run_in_directory(const Attempt& attempt, const Devices& devices, const J
   try {
     directory.begin_log();
     const Stopwatch watch;
-    const Outcome ending = run_on(attempt, devices, links, directory);
+    const Outcome ending = run_on(attempt, devices, nodes, links, directory);
     log::debug("done      after {:.1f} s; highest resident set {}, {} sent, {} received", watch.seconds(),
                format_bytes(peak_resident_bytes()), format_bytes(comm.traffic().sent_bytes),
                format_bytes(comm.traffic().received_bytes));
