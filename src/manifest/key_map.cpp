@@ -132,6 +132,25 @@ void publish_experts(const ParameterManifest& manifest, int gate_up, std::vector
   }
 }
 
+/// Whether a name is that of scales by which inputs, outputs, queries, keys, values, attention probabilities or
+/// caches are rounded: "….q_proj.input_scale", "….self_attn.kv_scale", "….experts.down_proj_input_scale". By
+/// the names of ModelOpt, compressed-tensors, transformers, vLLM and Quark.
+bool is_activation_scale(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  std::string_view of = name.substr(dot + 1);
+  const auto drop = [&](std::string_view ending) {
+    if (!of.ends_with(ending)) return false;
+    of.remove_suffix(ending.size());
+    return true;
+  };
+  if (!drop("_scale_inv") && !drop("_global_scale") && !drop("_scale")) return false;
+  for (const std::string_view rounded :
+       {"input", "output", "activation", "q", "k", "v", "kv", "kv_cache", "qkv", "prob", "prob_output"})
+    if (of == rounded) return true;
+  return drop("_proj_input") || drop("_proj_output") || drop("_proj_activation");
+}
+
 }  // namespace
 
 std::optional<IgnoredKey> ignored_key(std::string_view name) {
@@ -145,9 +164,7 @@ std::optional<IgnoredKey> ignored_key(std::string_view name) {
   for (const std::string_view prefix : {"mtp.", "model.mtp.", "model.mtp_"})
     if (name.starts_with(prefix))
       return IgnoredKey{std::string(kPrediction), false, ForeignPart::kMultiTokenPrediction};
-  for (const std::string_view suffix :
-       {".input_scale", ".input_global_scale", ".activation_scale", ".k_scale", ".v_scale"})
-    if (name.ends_with(suffix)) return IgnoredKey{"scales of quantised activations and caches", true, {}};
+  if (is_activation_scale(name)) return IgnoredKey{"scales of quantised activations and caches", true, {}};
   // Older models have a table in every layer.
   if (name.ends_with(".rotary_emb.inv_freq")) return IgnoredKey{"computed buffer", true, {}};
   return std::nullopt;

@@ -2,6 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "manifest/key_map.hpp"
+#include "manifest/spelling.hpp"
 
 #include <array>
 #include <map>
@@ -34,6 +36,13 @@ constexpr std::array kSuffixes{
     Suffix{".bitmask", kSparse},
     Suffix{".compressed", kSparse},
 };
+/// Endings of the names of tensors that change activations. Of parts that no model here has they are as
+/// foreign as the parts.
+constexpr std::array kOfActivations{
+    Suffix{"pre_quant_scale", "activations that are multiplied before they are quantised (pre_quant_scale)"},
+    Suffix{"_amax", "the state of quantisers (amax)"},
+    Suffix{"_zero_point", "zero points"},
+};
 
 std::string_view form_of(const CheckpointEntry& entry, const std::unordered_set<std::string_view>& names) {
   const std::string_view name = entry.name;
@@ -41,6 +50,8 @@ std::string_view form_of(const CheckpointEntry& entry, const std::unordered_set<
     if (name.ends_with(suffix.text)) return suffix.form;
   if (name.find(".quant_state.bitsandbytes__") != std::string_view::npos) return kBitsAndBytes;
   if (entry.dtype == DType::kFloat8E5M2) return "float8_e5m2";
+  for (const Suffix& suffix : kOfActivations)
+    if (name.ends_with(suffix.text) && !ignored_key(plain_name(name))) return suffix.form;
   const bool has_scale = names.contains(std::string(name) + "_scale");
   if (entry.dtype == DType::kInt8 && name.ends_with("weight") && has_scale) return "int8";
   return "";
