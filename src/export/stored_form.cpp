@@ -11,28 +11,26 @@ using Shape = std::vector<std::int64_t>;
 
 constexpr std::int64_t kCodesOfByte = 2, kCodesOfWord = 8;
 
-/// Codes for a tensor of this name and shape; nothing: it keeps its element type.
-std::optional<Codes> codes_of(std::string_view name, const Shape& shape, const TensorInfo& info,
-                              const std::optional<QuantizationConfig>& config) {
+/// Form for a tensor of this name and shape; nothing: it keeps its element type.
+std::optional<WeightForm> form_of(std::string_view name, const Shape& shape, const TensorInfo& info,
+                                  const std::optional<QuantizationConfig>& config) {
   if (!config || shape.size() < 2) return std::nullopt;
   if (!name.ends_with("weight") && !name.ends_with("_proj")) return std::nullopt;
-  constexpr std::string_view kWeight = ".weight";
-  const std::string_view module =
-      name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
+  const std::string_view module = module_of(name);
   if (config->plain.contain(module)) return std::nullopt;
   const bool is_expert = info.role == Role::kExpert;
   const bool is_projection = is_expert || (info.layer >= 0 && name.find("_proj") != std::string_view::npos);
-  for (const Codes codes : config->codes) {
-    const bool is_float8 = codes == Codes::kFloat8E4M3;
+  for (const WeightForm& form : config->forms_for(module)) {
+    const bool is_float8 = form.codes == Codes::kFloat8E4M3;
     if (is_float8 ? !is_projection : !is_expert) continue;
-    if (is_float8 || shape.back() % config->group_of(codes) == 0) return codes;
+    if (is_float8 || shape.back() % form.group_size() == 0) return form;
   }
   return std::nullopt;
 }
 
-Encoding encoding_of(Codes codes, const Shape& shape, const QuantizationConfig& config) {
+Encoding encoding_of(const WeightForm& form, const Shape& shape, const QuantizationConfig& config) {
   const std::int64_t rows = shape[shape.size() - 2], columns = shape.back();
-  Encoding encoding = config.encoding_of(codes, element_count(shape) / (rows * columns), rows, columns);
+  Encoding encoding = form.encoding_of(element_count(shape) / (rows * columns), rows, columns);
   if (encoding.scale_type != DType::kFloat8E4M3) return encoding;
   // Tensor scale with which scales of weights up to 448 * 6 / 2^14 = 0.16 fit float8_e4m3fn.
   constexpr float kTensorScale = 0x1p14F;
@@ -57,7 +55,7 @@ std::vector<StoredTensor> float4_parts(const std::string& name, Shape codes, con
   std::vector<StoredTensor> parts{
       {name + (is_packed ? "_packed" : ""), DType::kUInt8, codes, StoredPart::kCodes},
       {name + "_scale", encoding.scale_type, grid, StoredPart::kScales}};
-  if (config.has_nvfp4)
+  if (encoding.scale_type == DType::kFloat8E4M3)
     parts.push_back(
         {name + (is_packed ? "_global_scale" : "_scale_2"), DType::kFloat32, {1}, StoredPart::kTensorScale});
   return parts;
@@ -95,11 +93,11 @@ StoredForm stored_form(const PublishedTensor& published, const KeyMap& keys,
                        const std::optional<QuantizationConfig>& config) {
   const TensorInfo& info = keys.manifest()[published.target.tensor()];
   StoredForm form{std::get<KeyTarget>(keys.resolve(published.name, /*quantised=*/true)), {}, {}};
-  const std::optional<Codes> codes = codes_of(published.name, form.target.shape, info, config);
-  if (!codes)
+  const std::optional<WeightForm> stored = form_of(published.name, form.target.shape, info, config);
+  if (!stored)
     return {
         published.target, {}, {{published.name, info.dtype, published.target.shape, StoredPart::kValues}}};
-  form.encoding = encoding_of(*codes, form.target.shape, *config);
+  form.encoding = encoding_of(*stored, form.target.shape, *config);
   form.tensors = parts_of(published.name, form.target.shape, *form.encoding, *config);
   return form;
 }

@@ -32,7 +32,7 @@ struct StoredForm {
 
 /// Projections of layers become FP8, in the blocks that `config` names or with a scale for each row;
 /// projections of routed experts INT4 with bfloat16 scales, in groups of what `config` names or 32, MXFP4 or
-/// NVFP4.
+/// NVFP4. Of several forms the one that `config` announces for the module counts.
 /// Everything else, modules that `config` leaves plain, and rows that no whole number of groups makes up, keeps
 /// its element type, as all does without `config`.
 [[nodiscard]] StoredForm stored_form(const PublishedTensor& published, const KeyMap& keys,

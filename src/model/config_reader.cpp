@@ -49,6 +49,16 @@ std::vector<std::string> ConfigReader::unasked_keys() const {
   return keys;
 }
 
+std::vector<std::string> ConfigReader::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object_->items()) keys.push_back(key);
+  return keys;
+}
+
+bool ConfigReader::holds_text(const char* key) const { return has(key) && (*object_)[key].is_string(); }
+
+bool ConfigReader::holds_list(const char* key) const { return has(key) && (*object_)[key].is_array(); }
+
 bool ConfigReader::is_empty() const { return object_->empty(); }
 
 bool ConfigReader::holds_objects() const { return std::ranges::any_of(*object_, &json::is_object); }
@@ -136,6 +146,18 @@ std::vector<ConfigReader> ConfigReader::objects() const {
     if (value.is_object())
       found.push_back(ConfigReader(std::shared_ptr<const json>(object_, &value),
                                    fmt::format("{}: {}", name_, key), asked_));
+  return found;
+}
+
+std::vector<ConfigReader> ConfigReader::object_list(const char* key) const {
+  std::vector<ConfigReader> found;
+  if (!has(key)) return found;
+  if (!holds_list(key)) refuse(key, "a list of objects");
+  for (const json& item : (*object_)[key]) {
+    if (!item.is_object()) refuse(key, "a list of objects");
+    found.push_back(ConfigReader(std::shared_ptr<const json>(object_, &item),
+                                 fmt::format("{}: {}[{}]", name_, key, found.size()), asked_));
+  }
   return found;
 }
 

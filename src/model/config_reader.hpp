@@ -42,6 +42,12 @@ class ConfigReader {
   [[nodiscard]] std::optional<ConfigReader> object(Keys keys) const;
   /// Readers of all members that are JSON objects.
   [[nodiscard]] std::vector<ConfigReader> objects() const;
+  /// Readers of the objects in the list at a key; none if the key is missing.
+  [[nodiscard]] std::vector<ConfigReader> object_list(const char* key) const;
+  /// Keys of the object, null values included.
+  [[nodiscard]] std::vector<std::string> keys() const;
+  [[nodiscard]] bool holds_text(const char* key) const;
+  [[nodiscard]] bool holds_list(const char* key) const;
   [[nodiscard]] bool has(const char* key) const;
   /// Whether the key is present with value null, for settings where that differs from a missing key.
   [[nodiscard]] bool is_null(const char* key) const;

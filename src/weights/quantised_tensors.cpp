@@ -1,17 +1,17 @@
 #include "weights/quantised_tensors.hpp"
 
 #include "base/text.hpp"
-#include "io/file.hpp"
 #include "manifest/manifest.hpp"
-#include "weights/checkpoint_files.hpp"
 #include "weights/foreign_forms.hpp"
 #include "weights/problems.hpp"
 #include "weights/scale_blocks.hpp"
+#include "weights/small_tensors.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,8 +28,13 @@ using Shape = std::vector<std::int64_t>;
 constexpr std::string_view kPacked = "_packed";
 /// Number of 4-bit codes in an int32, and in a byte.
 constexpr std::int64_t kCodesOfWord = 8, kCodesOfByte = 2;
+using Endings = std::span<const std::string_view>;
+/// Endings behind the name of weights of their scales; the last ones are ModelOpt's for fused experts.
+constexpr std::array<std::string_view, 4> kScales{"_scale_inv", "_scale", "_weight_scale_inv",
+                                                  "_weight_scale"};
 /// Endings of the name of the number by which all scales of an NVFP4 tensor are divided, or multiplied.
 constexpr std::string_view kDivisor = "_global_scale", kFactor = "_scale_2";
+constexpr std::array<std::string_view, 2> kFactors{kFactor, "_weight_scale_2"};
 constexpr std::string_view kMxfp4Codes = "_blocks", kMxfp4Scales = "_scales";
 constexpr std::string_view kCause =
     "Codes, scales and config.json of one publication belong together. Likely cause: a download that lacks a "
@@ -55,7 +60,11 @@ bool is_scale_name(std::string_view name) {
 class Joiner {
  public:
   Joiner(CheckpointIndex& index, const fs::path& directory, const std::optional<QuantizationConfig>& config)
-      : index_(index), directory_(directory), config_(config), is_joined_(index.entries.size()) {
+      : index_(index),
+        directory_(directory),
+        config_(config),
+        is_joined_(index.entries.size()),
+        small_(index, directory) {
     for (int i = 0; i < std::ssize(index.entries); ++i) numbers_.emplace(entry(i).name, i);
   }
 
@@ -94,10 +103,16 @@ class Joiner {
     return found == numbers_.end() ? std::nullopt : std::optional(found->second);
   }
 
+  /// The first of `base` with one of some endings.
+  [[nodiscard]] std::optional<int> find(const std::string& base, Endings endings) const {
+    for (const std::string_view ending : endings)
+      if (const auto found = find(base + std::string(ending))) return found;
+    return std::nullopt;
+  }
+
   /// The scales of `base`, if their type is allowed; nothing, with the problem noted, if not.
   std::optional<int> find_scales(int weights, const std::string& base) {
-    std::optional<int> scales = find(base + "_scale_inv");
-    if (!scales) scales = find(base + "_scale");
+    const std::optional<int> scales = find(base, kScales);
     if (!scales) {
       problems_.add("{} is {} without scales: {}_scale_inv or {}_scale is missing", described(weights),
                     name_of(entry(weights).dtype), printable(base), printable(base));
@@ -119,9 +134,10 @@ class Joiner {
     if (!scales) return;
     if (weights.shape.size() < 2 || element_count(weights.shape) == 0)
       return problems_.add("{} is {}, expected a matrix", described(i), shape_text(weights.shape));
-    const std::vector<ScaleBlocks> possible = possible_scale_blocks(weights.shape, config_);
-    const auto found = std::ranges::find(possible, entry(*scales).shape, &ScaleBlocks::scales);
-    if (found == possible.end()) return refuse_grid(*scales, i, possible);
+    const std::vector<ScaleBlocks> possible =
+        possible_scale_blocks(weights.shape, entry(*scales).dtype, config_);
+    const auto found = find_scale_blocks(weights.name, entry(*scales).shape, possible, config_);
+    if (!found) return refuse_grid(*scales, i, possible);
     encode(i, *scales, weights.shape, Codes::kFloat8E4M3, *found);
   }
 
@@ -131,7 +147,10 @@ class Joiner {
         possible.back().rows == 1
             ? fmt::format(", {} (for each row)", shape_text({Shape{blocks.matrix_rows, 1}}))
             : "";
-    const std::string said = config_ && config_->block ? fmt::format(", as {} says,", config_->name) : "";
+    const bool is_said = config_ && std::ranges::any_of(config_->forms, [](const WeightForm& form) {
+                           return form.block.has_value();
+                         });
+    const std::string said = is_said ? fmt::format(", as {} says,", config_->name) : "";
     problems_.add("{} is {}, expected {} (a scale for each {} x {} block{} of {}, which is {}){} or [1]",
                   described(scales), shape_text(entry(scales).shape), shape_text(blocks.scales), blocks.rows,
                   blocks.columns, said, described(weights), shape_text(entry(weights).shape), by_row);
@@ -152,10 +171,10 @@ class Joiner {
       return problems_.add("{} is {}, expected a matrix", described(i), shape_text(packed.shape));
     Shape weight = packed.shape;
     weight.back() *= kCodesOfWord;
-    if (!holds_a_shape(*shape))
+    if (!SmallTensors::may_hold_shape(entry(*shape)))
       return problems_.add("{} is {} {}, expected int32 or int64 [{}]", described(*shape),
                            name_of(entry(*shape).dtype), shape_text(entry(*shape).shape), weight.size());
-    if (const Shape told = read_shape(*shape); told != weight)
+    if (const Shape told = small_.read_shape(entry(*shape)); told != weight)
       return problems_.add("{} says {}, but {} holds {}", described(*shape), shape_text(told), described(i),
                            shape_text(weight));
     const std::int64_t group = group_size(*scales, i, weight);
@@ -174,7 +193,7 @@ class Joiner {
                            shape_text(weight), kMxfp4Bytes, kMxfp4Group);
     weight.pop_back();
     weight.back() *= kMxfp4Group;
-    join_float4(i, base, base + std::string(kMxfp4Scales), weight);
+    join_float4(i, base, {&kMxfp4Scales, 1}, weight);
   }
 
   /// Joins 4-bit floating-point codes and scales of compressed-tensors or ModelOpt; the latter keeps the name
@@ -184,15 +203,17 @@ class Joiner {
     if (weight.size() < 2 || element_count(weight) == 0)
       return problems_.add("{} is {}, expected a matrix", described(i), shape_text(weight));
     weight.back() *= kCodesOfByte;
-    join_float4(i, base, base + "_scale", weight);
+    join_float4(i, base, kScales, weight);
   }
 
   /// Joins codes of weights of a given shape with their scales, whose type tells MXFP4 from NVFP4.
-  void join_float4(int i, const std::string& base, const std::string& scales_name, const Shape& weight) {
+  void join_float4(int i, const std::string& base, Endings endings, const Shape& weight) {
     first_of_.try_emplace(Codes::kFloat4E2M1, described(i));
-    const std::optional<int> scales = find(scales_name);
-    const TensorScale of_tensor = find_tensor_scale(i, base, scales);
-    if (!scales) return problems_.add("{} is there without {}", described(i), printable(scales_name));
+    const std::optional<int> scales = find(base, endings);
+    const TensorScale of_tensor = find_tensor_scale(i, base, scales, weight);
+    if (!scales)
+      return problems_.add("{} is there without {}{}", described(i), printable(base),
+                           endings.size() == 1 ? endings.front() : "_scale");
     is_joined_[static_cast<std::size_t>(*scales)] = true;
     const DType type = entry(*scales).dtype;
     if (type != DType::kUInt8 && type != DType::kFloat8E8M0 && type != DType::kFloat8E4M3)
@@ -200,7 +221,7 @@ class Joiner {
           "{} is {}, expected uint8 or float8_e8m0fnu, the exponents of MXFP4, or "
           "float8_e4m3fn, the scales of NVFP4",
           described(*scales), name_of(type));
-    const std::int64_t group = type == DType::kFloat8E4M3 ? kNvfp4Group : kMxfp4Group;
+    const std::int64_t group = float4_group(type, weight, entry(*scales).shape);
     Shape grid = weight;
     grid.back() /= group;
     if (weight.back() % group != 0 || entry(*scales).shape != grid)
@@ -212,27 +233,53 @@ class Joiner {
     entry(i).name = base;
   }
 
+  /// Number of elements that share a scale in MXFP4 or NVFP4: the usual one, unless config.json announces
+  /// another for NVFP4 that fits the scales.
+  [[nodiscard]] std::int64_t float4_group(DType scales, const Shape& weight, const Shape& grid) const {
+    if (scales != DType::kFloat8E4M3) return kMxfp4Group;
+    if (config_)
+      for (const WeightForm& form : config_->forms)
+        if (form.is_nvfp4 && form.group && *form.group * grid.back() == weight.back()) return *form.group;
+    return kNvfp4Group;
+  }
+
   /// The number by which all scales of an NVFP4 tensor are divided or multiplied.
-  TensorScale find_tensor_scale(int weights, const std::string& base, std::optional<int> scales) {
+  TensorScale find_tensor_scale(int weights, const std::string& base, std::optional<int> scales,
+                                const Shape& weight) {
     const std::optional<int> divisor = find(base + std::string(kDivisor));
-    const std::optional<int> number = divisor ? divisor : find(base + std::string(kFactor));
+    const std::optional<int> number = divisor ? divisor : find(base, kFactors);
     const bool is_nvfp4 = scales && entry(*scales).dtype == DType::kFloat8E4M3;
     if (!number && is_nvfp4)
       problems_.add("{} has float8_e4m3fn scales without {}{} or {}", described(weights), printable(base),
                     kDivisor, kFactor);
     if (!number) return {};
     is_joined_[static_cast<std::size_t>(*number)] = true;
-    const CheckpointEntry& told = entry(*number);
-    if (told.dtype != DType::kFloat32 || element_count(told.shape) != 1) {
-      problems_.add("{} is {} {}, expected one float32 number", described(*number), name_of(told.dtype),
+    const std::optional<float> value = read_tensor_scale(*number, weight);
+    if (!value) return {};
+    return divisor ? TensorScale{1, *value} : TensorScale{*value, 1};
+  }
+
+  /// The one number of a tensor, or the one that it has for each matrix of fused experts; nothing, with the
+  /// problem noted, if it has others.
+  std::optional<float> read_tensor_scale(int number, const Shape& weight) {
+    const CheckpointEntry& told = entry(number);
+    const std::int64_t count = element_count(told.shape);
+    const std::int64_t matrices = element_count(weight) / (weight[weight.size() - 2] * weight.back());
+    if (told.dtype != DType::kFloat32 || (count != 1 && count != matrices)) {
+      problems_.add("{} is {} {}, expected one float32 number", described(number), name_of(told.dtype),
                     shape_text(told.shape));
-      return {};
+      return std::nullopt;
     }
-    float value = 0;
-    read_some(told, std::as_writable_bytes(std::span(&value, 1)));
-    if (std::isfinite(value) && value > 0) return divisor ? TensorScale{1, value} : TensorScale{value, 1};
-    problems_.add("{} is {}, expected a positive number", described(*number), value);
-    return {};
+    std::vector<float> values(static_cast<std::size_t>(count));
+    small_.read(told, std::as_writable_bytes(std::span(values)));
+    const bool is_same = std::ranges::all_of(values, [&](float value) { return value == values.front(); });
+    if (is_same && std::isfinite(values.front()) && values.front() > 0) return values.front();
+    if (is_same || std::isnan(values.front()))
+      problems_.add("{} is {}, expected a positive number", described(number), values.front());
+    else
+      problems_.add("{} has different numbers for the experts, expected the same number for each",
+                    described(number));
+    return std::nullopt;
   }
 
   /// Number of consecutive elements of a row that share a scale; 0, with the problem noted, if it is not
@@ -250,47 +297,23 @@ class Joiner {
       return 0;
     }
     const std::int64_t group = columns / grid.back();
-    if (!config_ || !config_->group || *config_->group == group) return group;
+    const std::vector<std::int64_t> announced = announced_groups(Codes::kInt4);
+    if (announced.empty() || std::ranges::find(announced, group) != announced.end()) return group;
     problems_.add("{} has groups of {}, but {} says group_size {}", described(scales), group, config_->name,
-                  *config_->group);
+                  fmt::join(announced, " or "));
     return 0;
   }
 
-  static constexpr std::int64_t kMostDims = 8;
-
-  [[nodiscard]] bool holds_a_shape(int i) {
-    const CheckpointEntry& told = entry(i);
-    const bool is_integer = told.dtype == DType::kInt64 || told.dtype == DType::kInt32;
-    return is_integer && told.shape.size() == 1 && told.shape[0] <= kMostDims;
-  }
-
-  /// The shape in a tensor X_shape, for which holds_a_shape() is true.
-  Shape read_shape(int i) {
-    const CheckpointEntry& told = entry(i);
-    const bool is_wide = told.dtype == DType::kInt64;
-    std::array<std::byte, kMostDims * sizeof(std::int64_t)> bytes{};
-    read_some(told, std::span(bytes).first(static_cast<std::size_t>(told.bytes)));
-    Shape shape;
-    for (std::int64_t dim = 0; dim < told.shape[0]; ++dim) {
-      std::int64_t wide = 0;
-      std::int32_t narrow = 0;
-      if (is_wide)
-        std::memcpy(&wide, bytes.data() + dim * 8, 8);
-      else
-        std::memcpy(&narrow, bytes.data() + dim * 4, 4);
-      shape.push_back(is_wide ? wide : narrow);
+  /// Group sizes that config.json announces for 4-bit codes; empty: any.
+  [[nodiscard]] std::vector<std::int64_t> announced_groups(Codes codes) const {
+    std::vector<std::int64_t> groups;
+    if (!config_ || config_->is_open) return groups;
+    for (const WeightForm& form : config_->forms) {
+      if (form.codes != codes) continue;
+      if (!form.group) return {};
+      groups.push_back(*form.group);
     }
-    return shape;
-  }
-
-  /// Reads a small tensor of a few bytes.
-  void read_some(const CheckpointEntry& told, std::span<std::byte> bytes) {
-    if (open_ != told.file) {
-      file_ = open_source(directory_, index_.files[static_cast<std::size_t>(told.file)]);
-      open_ = told.file;
-      file_->advise_random();
-    }
-    file_->read_at(told.begin, bytes);
+    return groups;
   }
 
   void encode(int i, int scales, Shape shape, Codes codes, const ScaleBlocks& blocks) {
@@ -323,11 +346,14 @@ class Joiner {
   }
 
   void compare_with_config() {
-    if (!config_) return;
+    if (!config_ || config_->is_open) return;
+    // Of several forms the files may lack some, as config.json announces them for parts of a model.
+    const bool is_held = std::ranges::any_of(
+        config_->forms, [&](const WeightForm& form) { return first_of_.contains(form.codes); });
     for (const auto& [codes, name] : {std::pair(Codes::kFloat8E4M3, "FP8"), std::pair(Codes::kInt4, "INT4"),
                                       std::pair(Codes::kFloat4E2M1, "MXFP4 or NVFP4")}) {
       const auto first = first_of_.find(codes);
-      if (first == first_of_.end() && config_->announces(codes))
+      if (first == first_of_.end() && !is_held && config_->announces(codes))
         problems_.add(
             "{} names weights in {}, but the files hold none: it belongs to another checkpoint, or has to be "
             "removed",
@@ -351,8 +377,7 @@ class Joiner {
   std::vector<bool> is_joined_;  ///< whether a tensor is the scale or shape of another one
   std::unordered_map<std::string, int> numbers_;
   std::unordered_map<Codes, std::string> first_of_;  ///< first tensor of each kind of codes, with its file
-  std::optional<InputFile> file_;
-  int open_ = -1;
+  SmallTensors small_;
   Problems problems_;
 };
 

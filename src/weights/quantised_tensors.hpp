@@ -20,8 +20,9 @@ namespace sluice {
 ///              or float8_e8m0fnu (MXFP4), or float8_e4m3fn, which X_global_scale divides (NVFP4)
 ///   X          uint8 [..., columns / 2] of the same, whose X_scale is multiplied with X_scale_2 (NVFP4)
 ///
-/// by X, bfloat16, with an encoding. What is there decides; `config` gives the sizes of blocks (128 x 128
-/// without it), and must announce what is found. Scales of activations and of caches stay entries, which
+/// by X, bfloat16, with an encoding. ModelOpt calls the scales of fused experts X_weight_scale and
+/// X_weight_scale_2. What is there decides; `config` gives the sizes of blocks (128 x 128 without it), and
+/// must announce what is found, unless it is open. Scales of activations and of caches stay entries, which
 /// KeyMap ignores. Reads the X_shape tensors and scales of whole tensors, some bytes each, from `directory`.
 /// Error(kBadData) in one text for every scale without weights and every weight without scale, for grids and
 /// shapes that do not fit, and for tensors of forms that are not read, with what to use instead.

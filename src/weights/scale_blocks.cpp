@@ -1,15 +1,40 @@
 #include "weights/scale_blocks.hpp"
 
+#include "base/round.hpp"
 #include "manifest/manifest.hpp"
 
-#include <array>
+#include <algorithm>
 
 namespace sluice {
+namespace {
 
-std::vector<ScaleBlocks> possible_scale_blocks(std::span<const std::int64_t> weight,
+using Block = std::array<std::int64_t, 2>;
+using Shape = std::vector<std::int64_t>;
+
+constexpr Block kUsualBlock{128, 128}, kMxfp8Block{1, 32};
+
+bool is_float8(const WeightForm& form) { return form.codes == Codes::kFloat8E4M3; }
+
+/// Blocks of FP8 weights that config.json announces, in its order.
+std::vector<Block> announced_blocks(const std::optional<QuantizationConfig>& config) {
+  std::vector<Block> blocks;
+  if (!config) return blocks;
+  for (const WeightForm& form : config->forms)
+    if (is_float8(form) && form.block) blocks.push_back(*form.block);
+  return blocks;
+}
+
+/// Whether config.json announces FP8 weights in blocks alone.
+bool has_blocks_alone(const std::optional<QuantizationConfig>& config) {
+  return config && !config->is_open && config->announces(Codes::kFloat8E4M3) &&
+         std::ranges::all_of(config->forms,
+                             [](const WeightForm& form) { return !is_float8(form) || form.block; });
+}
+
+}  // namespace
+
+std::vector<ScaleBlocks> possible_scale_blocks(std::span<const std::int64_t> weight, DType scale_type,
                                                const std::optional<QuantizationConfig>& config) {
-  using Shape = std::vector<std::int64_t>;
-  constexpr std::int64_t kUsual = 128;
   const std::int64_t rows = weight[weight.size() - 2], columns = weight.back();
   const std::int64_t all_rows = element_count(weight) / columns;
   const Shape matrices(weight.begin(), weight.end() - 2);
@@ -18,18 +43,47 @@ std::vector<ScaleBlocks> possible_scale_blocks(std::span<const std::int64_t> wei
     shape.insert(shape.end(), {grid_rows, grid_columns});
     return shape;
   };
-  const auto block = config && config->block ? *config->block : std::array<std::int64_t, 2>{kUsual, kUsual};
-  std::vector<ScaleBlocks> blocks{
-      {grid((rows + block[0] - 1) / block[0], (columns + block[1] - 1) / block[1]), rows, block[0], block[1]},
-      {{}, all_rows, all_rows, columns},
-      {{1}, all_rows, all_rows, columns},
-      {Shape(weight.size(), 1), all_rows, all_rows, columns},
-      {grid(1, 1), rows, rows, columns}};
+  std::vector<Block> sizes = announced_blocks(config);
+  const bool has_others = !has_blocks_alone(config);
+  if (has_others) sizes.push_back(kUsualBlock);
+  if (has_others && (scale_type == DType::kUInt8 || scale_type == DType::kFloat8E8M0))
+    sizes.push_back(kMxfp8Block);
+  std::vector<ScaleBlocks> blocks;
+  for (const Block& size : sizes) {
+    const std::int64_t grid_rows = divide_up(rows, size[0]), grid_columns = divide_up(columns, size[1]);
+    blocks.push_back({grid(grid_rows, grid_columns), rows, size[0], size[1]});
+    // As ModelOpt writes them.
+    if (matrices.empty()) blocks.push_back({{grid_rows, 1, grid_columns, 1}, rows, size[0], size[1]});
+  }
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape(weight.size(), 1)})
+    blocks.push_back({shape, all_rows, all_rows, columns});
+  blocks.push_back({grid(1, 1), rows, rows, columns});
   if (!matrices.empty()) blocks.push_back({matrices, rows, rows, columns});
-  if (config && config->block) return blocks;
+  if (!has_others) return blocks;
   blocks.push_back({grid(rows, 1), rows, 1, columns});
-  if (matrices.empty()) blocks.push_back({{rows}, rows, 1, columns});
+  Shape by_row = matrices;
+  by_row.push_back(rows);
+  blocks.push_back({by_row, rows, 1, columns});
   return blocks;
+}
+
+std::optional<ScaleBlocks> find_scale_blocks(std::string_view name, std::span<const std::int64_t> scales,
+                                             const std::vector<ScaleBlocks>& possible,
+                                             const std::optional<QuantizationConfig>& config) {
+  std::vector<ScaleBlocks> fitting;
+  for (const ScaleBlocks& blocks : possible)
+    if (std::ranges::equal(blocks.scales, scales)) fitting.push_back(blocks);
+  if (fitting.empty()) return std::nullopt;
+  const auto fits = [&](const Block& block) {
+    return std::ranges::any_of(fitting, [&](const ScaleBlocks& blocks) { return blocks.is_of(block); });
+  };
+  const std::vector<Block> announced = announced_blocks(config);
+  if (std::ranges::count_if(announced, fits) > 1)
+    for (const WeightForm& form : config->forms_for(module_of(name)))
+      if (is_float8(form) && form.block && fits(*form.block))
+        return *std::ranges::find_if(fitting,
+                                     [&](const ScaleBlocks& blocks) { return blocks.is_of(*form.block); });
+  return fitting.front();
 }
 
 }  // namespace sluice

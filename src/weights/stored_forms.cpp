@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -21,17 +22,24 @@ bool is_frozen_expert(const TensorInfo& tensor) {
   return tensor.role == Role::kExpert && tensor.shape.size() == 3 && tensor.frozen && tensor.adapts.empty();
 }
 
+bool is_gate_and_up(const TensorInfo& tensor) { return tensor.name.ends_with("gate_up_proj"); }
+
 /// Encoding of elements that are stored as they were published.
 Encoding plain_encoding() {
   return {.codes = Codes::kBFloat16, .rows = 1, .columns = 1, .block_rows = 1, .block_columns = 1};
 }
 
-/// Encoding that config.json announces for matrices with as many rows as are published together: gate and up
-/// apart.
-Encoding announced(const QuantizationConfig& config, const TensorInfo& tensor) {
-  const std::int64_t rows = tensor.name.ends_with("gate_up_proj") ? tensor.shape[1] / 2 : tensor.shape[1];
-  return config.encoding_of(config.codes.front(), tensor.element_count() / tensor.shape[2] / rows, rows,
-                            tensor.shape[2]);
+/// Form that config.json announces for the experts of a fused tensor, by the name of the first of them.
+WeightForm announced_form(const QuantizationConfig& config, const TensorInfo& tensor) {
+  const std::size_t last = tensor.name.rfind('.') + 1;
+  const std::string projection = is_gate_and_up(tensor) ? "gate_proj" : tensor.name.substr(last);
+  return config.forms_for(tensor.name.substr(0, last) + "0." + projection).front();
+}
+
+/// Encoding in a form of matrices with as many rows as are published together: gate and up apart.
+Encoding announced(const WeightForm& form, const TensorInfo& tensor) {
+  const std::int64_t rows = is_gate_and_up(tensor) ? tensor.shape[1] / 2 : tensor.shape[1];
+  return form.encoding_of(tensor.element_count() / tensor.shape[2] / rows, rows, tensor.shape[2]);
 }
 
 }  // namespace
@@ -107,13 +115,12 @@ StoredTensors plain_experts(const ParameterManifest& manifest) {
 
 StoredTensors announced_stored(const QuantizationConfig& config, const ParameterManifest& manifest) {
   StoredTensors stored;
-  if (config.codes.empty()) return stored;
+  if (config.forms.empty()) return stored;
   for (const int number : manifest.stored_tensors()) {
     const TensorInfo& tensor = manifest[number];
     if (tensor.role != Role::kExpert || tensor.shape.size() != 3 || !tensor.adapts.empty()) continue;
-    const Encoding encoding = announced(config, tensor);
-    if (encoding.columns % encoding.block_columns != 0 && config.codes.front() != Codes::kFloat8E4M3)
-      continue;
+    const Encoding encoding = announced(announced_form(config, tensor), tensor);
+    if (encoding.columns % encoding.block_columns != 0 && encoding.codes != Codes::kFloat8E4M3) continue;
     stored.ranges.push_back(
         {number, 0, tensor.element_count(), static_cast<int>(stored.encodings.size()), 0});
     stored.encodings.push_back(encoding);

@@ -129,12 +129,11 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
   expect_refused(config_with({{"quantization_config", {{"bits", 4}, {"quant_method", "gptq"}}}}),
                  {"quantization_config: quant_method", "found \"gptq\"", "no quantization_config"});
   expect_refused(config_with({{"quantization_config", {{"load_in_8bit", true}}}}),
-                 {"quantization_config: quant_method", "found nothing", "no quantization_config"});
+                 {"quantization_config: load_in_8bit", "found true", "bitsandbytes"});
   for (const char* method : {"awq", "bitsandbytes", "gguf"})
     expect_refused(config_with({{"quantization_config", {{"quant_method", method}}}}),
-                   {"quant_method", method, "'fp8', 'compressed-tensors', 'modelopt', 'mxfp4'",
+                   {"quant_method", method, "'fp8', 'mxfp8', 'compressed-tensors', 'modelopt', 'mxfp4'",
                     "turn them back into bfloat16"});
-  expect_refused(with_raw("quantization_config", "{}"), {"quantization_config", "found nothing"});
   expect_refused(config_with({{"quantization_config", "fp8"}}), {"quantization_config", "found \"fp8\""});
   const auto compressed = [](const json& group, const char* format = "pack-quantized") {
     return config_with({{"quantization_config",
@@ -154,7 +153,7 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
       config_with({{"quantization_config", {{"quant_method", "fp8"}, {"weight_block_size", {128}}}}}),
       {"weight_block_size", "[128]", "two integers"});
   expect_refused(compressed(with("symmetric", false)), {"group_0: weights: symmetric", "zero points"});
-  expect_refused(compressed(with("actorder", "group")), {"actorder", "g_idx"});
+  expect_refused(compressed(with("actorder", "random")), {"weights: actorder", "random", "'static'"});
   expect_refused(compressed(with("num_bits", 8)),
                  {"num_bits", "found 8", "bfloat16, FP8, INT4, MXFP4 or NVFP4"});
   expect_refused(compressed({{"weights", int4}, {"input_activations", {{"num_bits", 8}, {"type", "int"}}}}),
@@ -163,7 +162,7 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
                  {"format", "marlin-24", "'pack-quantized' (INT4)", "nvfp4"});
   expect_refused(
       config_with({{"quantization_config", {{"quant_method", "modelopt"}, {"quant_algo", "W4A8_AWQ"}}}}),
-      {"quant_algo", "W4A8_AWQ", "'NVFP4' or 'FP8'"});
+      {"quant_algo", "W4A8_AWQ", "'FP8', 'NVFP4'", "'MIXED_PRECISION'"});
   json sparse = json::parse(compressed({{"weights", int4}}));
   sparse["quantization_config"]["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
   expect_refused(sparse.dump(),
@@ -177,6 +176,84 @@ TEST(HostileConfig, quantized_checkpoints_of_a_method_that_is_not_read_are_refus
       "config.json", DType::kBFloat16)));
   EXPECT_NO_THROW(static_cast<void>(
       describe_model_text(with_raw("quantization_config", "null"), "config.json", DType::kBFloat16)));
+}
+
+TEST(HostileConfig, transforms_of_weights_load_and_those_while_the_model_runs_are_refused_by_their_place) {
+  const auto transformed = [](const json& apply, const char* key = "quantization_config") {
+    const json groups = {{"R1", {{"type", "hadamard"}, {"apply", apply}}}};
+    return config_with(
+        {{key, {{"quant_method", "compressed-tensors"}, {"transform_config", {{"config_groups", groups}}}}}});
+  };
+  const auto at = [](const json& location) {
+    return json{{"targets", {"Linear"}}, {"location", location}, {"inverse", true}};
+  };
+  const auto describe = [](const std::string& text) {
+    static_cast<void>(describe_model_text(text, "config.json", DType::kBFloat16));
+  };
+  EXPECT_NO_THROW(describe(transformed({at("weight_input"), at("weight_output")})));
+  EXPECT_NO_THROW(describe(transformed(json::array())));
+  EXPECT_NO_THROW(describe(transformed(nullptr)));
+  for (const char* key : {"quantization_config", "compression_config"})
+    for (const char* location : {"input", "output", "q_attn", "k_cache", "embed_output"})
+      expect_refused(transformed({at("weight_input"), at(location)}, key),
+                     {key, "transform_config: config_groups: R1: apply[1]: location", location});
+  expect_refused(transformed(json::array({at(nullptr)})), {"apply[0]: location", "found null"});
+  expect_refused(config_with({{"quantization_config",
+                               {{"quant_method", "fp8"}, {"transform_config", {{"groups", {1}}}}}}}),
+                 {"transform_config: groups", "config_groups"});
+}
+
+TEST(HostileConfig, keys_of_quantised_weights_that_change_a_forward_pass_are_refused) {
+  const auto with = [](json quantization) {
+    return config_with({{"quantization_config", std::move(quantization)}});
+  };
+  const auto group = [&](json members) {
+    return with({{"quant_method", "compressed-tensors"}, {"config_groups", {{"g", std::move(members)}}}});
+  };
+  const json fp8 = {{"num_bits", 8}, {"type", "float"}};
+  const json int4 = {{"num_bits", 4}};
+  expect_refused(group({{"weights", fp8}, {"output_activations", {{"num_bits", 8}}}}),
+                 {"g: output_activations: type", "int8 activations"});
+  expect_refused(group({{"weights", int4}, {"format", "marlin-24"}}), {"g: format", "marlin-24"});
+  json uneven = fp8;
+  uneven["symmetric"] = false;
+  expect_refused(group({{"weights", uneven}}), {"symmetric", "zero points"});
+  expect_refused(with({{"quant_method", "fp8"}, {"expert_dtype", "fp4"}}), {"expert_dtype", "fp4"});
+  expect_refused(
+      with({{"quant_method", "compressed-tensors"}, {"moe_sparsity_config", {{"method", "novice"}}}}),
+      {"moe_sparsity_config: method", "novice"});
+  expect_refused(with({{"quant_method", "compressed-tensors"}, {"config_groups", {{"W4A8", {"Linear"}}}}}),
+                 {"config_groups: W4A8"});
+  for (const char* algorithm : {"NVFP4_AWQ", "W4A8_AWQ", "W4A16_AWQ", "NVFP4_SVD", "W8A8_SQ_PER_CHANNEL", ""})
+    for (const char* key : {"quantization", "quantized_layers"}) {
+      const json named = {{"quant_algo", algorithm}};
+      expect_refused(
+          with({{"quant_method", "modelopt"},
+                {key, std::string(key) == "quantization" ? named : json{{"model.layers.0.a", named}}}}),
+          {key, "quant_algo", algorithm});
+    }
+  expect_refused(with({{"quant_algo", "NVFP4"}, {"pre_quant_scale", true}}), {"pre_quant_scale"});
+}
+
+TEST(HostileConfig, forms_of_quantised_weights_in_any_spelling_are_read) {
+  for (
+      const char* text :
+      {R"({"quant_method": "compressed-tensors", "config_groups": {"W4A16": ["Linear"], "fp8_dynamic": ["lm_head"]}})",
+       R"({"quant_method": "compressed-tensors", "quantization_config": {"config_groups": {"g": {"weights": {"num_bits": 4}}}}})",
+       R"({"config_groups": {"g": {"weights": {"num_bits": 4, "actorder": "group"}, "targets": "Linear"}}})",
+       R"({"quant_method": "modelopt_fp4", "quant_algo": "nvfp4", "exclude_modules": null})",
+       R"({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {
+            "model.layers.0.a": {"quant_algo": "FP8"}, "model.layers.0.b": {"quant_algo": "W4A16_NVFP4", "group_size": 16}}}})",
+       R"({"quant_algo": "FP8_PB_WO"})", R"({"quant_algo": null})", R"({"activation_scheme": "dynamic"})",
+       R"({"bits": 4})"})
+    for (const char* key : {"quantization_config", "compression_config"}) {
+      const auto described = describe_model_text(with_raw(key, text), "config.json", DType::kBFloat16);
+      EXPECT_TRUE(described.config.quantized) << text;
+      EXPECT_TRUE(described.config.unknown_keys.empty()) << text;
+    }
+  const auto plain =
+      describe_model_text(with_raw("quantization_config", "{}"), "config.json", DType::kBFloat16);
+  EXPECT_FALSE(plain.config.quantized);
 }
 
 TEST(HostileConfig, keys_that_nothing_here_knows_are_named) {

@@ -4,10 +4,12 @@
 #include "manifest/key_map.hpp"
 #include "weights/tiny_model.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +61,89 @@ TEST_F(QuantisedTensors, the_shape_of_scales_says_what_they_are_of) {
   EXPECT_EQ(form({4, 20, 30}, {4, 1, 1}), "float8_e4m3fn by tensor");
   EXPECT_EQ(form({40, 30}, {3, 2}, R"({"quant_method": "fp8", "weight_block_size": [16, 24]})"),
             "float8_e4m3fn in blocks of 16 x 24");
+}
+
+TEST_F(QuantisedTensors, scales_of_modelopt_and_mxfp8_have_shapes_of_their_own) {
+  EXPECT_EQ(form({576, 384}, {5, 1, 3, 1}), "float8_e4m3fn in blocks of 128 x 128");
+  EXPECT_EQ(form({4, 200, 300}, {4, 200}), "float8_e4m3fn by row");
+  const std::vector<FileTensor> mxfp8{{"a.weight", {40, 96}, kCodes},
+                                      {"a.weight_scale", {40, 3}, DType::kUInt8}};
+  for (const char* config : {"", R"({"quant_method": "mxfp8"})", R"({"quant_algo": "MIXED_PRECISION"})",
+                             R"({"quant_method": "modelopt", "quant_algo": "MXFP8"})"}) {
+    const CheckpointIndex index = read(mxfp8, config);
+    EXPECT_EQ(index.form_of(index.entries[0]), "float8_e4m3fn in blocks of 1 x 32") << config;
+  }
+}
+
+TEST_F(QuantisedTensors, each_of_several_groups_has_blocks_of_its_own) {
+  const std::string config = R"({"quant_method": "compressed-tensors", "config_groups": {
+      "a": {"weights": {"num_bits": 8, "type": "float", "block_structure": [16, 24]}, "targets": ["re:a.*"]},
+      "b": {"weights": {"num_bits": 8, "type": "float", "block_structure": "20x30"}, "targets": ["Linear"]},
+      "c": {"weights": {"num_bits": 4, "group_size": 32}, "targets": ["c"]}}})";
+  const CheckpointIndex index = read({{"a.weight", {40, 60}, kCodes},
+                                      {"a.weight_scale", {3, 3}, kScale},
+                                      {"a2.weight", {30, 50}, kCodes},
+                                      {"a2.weight_scale", {2, 2}, kScale},
+                                      {"ab.weight", {30, 40}, kCodes},
+                                      {"ab.weight_scale", {2, 2}, kScale},
+                                      {"b.weight", {30, 40}, kCodes},
+                                      {"b.weight_scale", {2, 2}, kScale}},
+                                     config);
+  std::map<std::string, std::string> forms;
+  for (const CheckpointEntry& entry : index.entries) forms[entry.name] = index.form_of(entry);
+  // The grid of a fits the first group alone, that of a2 the second one, whatever its targets say; both fit the
+  // others.
+  EXPECT_EQ(forms["a.weight"], "float8_e4m3fn in blocks of 16 x 24");
+  EXPECT_EQ(forms["a2.weight"], "float8_e4m3fn in blocks of 20 x 30");
+  EXPECT_EQ(forms["ab.weight"], "float8_e4m3fn in blocks of 16 x 24");
+  EXPECT_EQ(forms["b.weight"], "float8_e4m3fn in blocks of 20 x 30");
+  EXPECT_THAT(error({{"a.weight", {40, 60}, kCodes}, {"a.weight_scale", {5, 5}, kScale}}, config),
+              AllOf(HasSubstr("65: "), HasSubstr("[5, 5], expected")));
+}
+
+TEST_F(QuantisedTensors, groups_of_packed_weights_are_those_of_any_group_of_the_config) {
+  const std::string shape("\4\0\0\0\140\0\0\0", 8);
+  const auto config = [](const char* sizes) {
+    return fmt::format(R"({{"quant_method": "compressed-tensors", "config_groups": {{{}}}}})", sizes);
+  };
+  const std::vector<FileTensor> tensors{{"a.weight_packed", {4, 12}, DType::kInt32},
+                                        {"a.weight_scale", {4, 3}, DType::kBFloat16},
+                                        {"a.weight_shape", {2}, DType::kInt32, shape}};
+  EXPECT_NO_THROW(
+      static_cast<void>(read(tensors, config(R"("a": {"weights": {"num_bits": 4, "group_size": 16}},
+      "b": {"weights": {"num_bits": 4, "group_size": 32}})"))));
+  EXPECT_NO_THROW(
+      static_cast<void>(read(tensors, config(R"("a": {"weights": {"num_bits": 4, "group_size": 16}},
+      "b": {"weights": {"num_bits": 4, "group_size": -1}})"))));
+  EXPECT_THAT(error(tensors, config(R"("a": {"weights": {"num_bits": 4, "group_size": 16}},
+      "b": {"weights": {"num_bits": 4, "group_size": 48}})")),
+              HasSubstr("group_size 16 or 48"));
+}
+
+TEST_F(QuantisedTensors, fused_experts_have_scales_by_the_names_of_modelopt) {
+  const auto tensors = [](std::vector<float> factors, std::vector<std::int64_t> shape) {
+    return std::vector<FileTensor>{
+        {"a.experts.down_proj", {2, 6, 48}, DType::kUInt8},
+        {"a.experts.down_proj_weight_scale", {2, 6, 6}, kCodes},
+        {"a.experts.down_proj_weight_scale_2", std::move(shape), kScale,
+         std::string(reinterpret_cast<const char*>(factors.data()), factors.size() * sizeof(float))},
+        {"a.experts.down_proj_input_scale", {}, kScale}};
+  };
+  for (const auto& [factors, shape] :
+       {std::pair(std::vector<float>{0.25F}, std::vector<std::int64_t>{}),
+        std::pair(std::vector<float>{0.25F, 0.25F}, std::vector<std::int64_t>{2, 1, 1})}) {
+    const CheckpointIndex index = read(tensors(factors, shape), R"({"quant_algo": "W4A16_NVFP4"})");
+    ASSERT_EQ(index.entries.size(), 2U);
+    const auto& found = *std::ranges::find(index.entries, "a.experts.down_proj", &CheckpointEntry::name);
+    EXPECT_EQ(found.shape, (std::vector<std::int64_t>{2, 6, 96}));
+    EXPECT_EQ(index.form_of(found), "nvfp4 in groups of 16");
+    EXPECT_EQ(index.encodings[0].tensor_scale, (TensorScale{0.25F, 1}));
+  }
+  EXPECT_THAT(error(tensors({0.25F, 0.5F}, {2})),
+              AllOf(HasSubstr("down_proj_weight_scale_2"), HasSubstr("different")));
+  const CheckpointIndex float8 = read(
+      {{"a.experts.down_proj", {2, 6, 48}, kCodes}, {"a.experts.down_proj_weight_scale", {2, 1, 1}, kScale}});
+  EXPECT_EQ(float8.form_of(float8.entries[0]), "float8_e4m3fn by tensor");
 }
 
 TEST_F(QuantisedTensors, blocks_and_scales_of_mxfp4_are_one_tensor_of_rows) {
@@ -244,6 +329,26 @@ TEST_F(QuantisedTensors, forms_that_are_not_read_are_named_with_what_to_use) {
     refused({{name, {4}, DType::kUInt8}}, "sparse weights");
   refused({{"a.weight", {4, 4}, DType::kFloat8E5M2}}, "float8_e5m2");
   refused({{"a.weight", {4, 4}, DType::kInt8}, {"a.weight_scale", {4, 1}, kScale}}, "int8");
+  refused({{"a.pre_quant_scale", {4}}}, "pre_quant_scale");
+  refused({{"a.experts.down_proj_pre_quant_scale", {4}}}, "pre_quant_scale");
+  refused({{"a.input_quantizer._amax", {4}}}, "amax");
+  for (const char* name : {"a.input_zero_point", "a.k_zero_point", "a.experts.up_proj_zero_point"})
+    refused({{name, {1}, DType::kInt8}}, "zero points");
+  EXPECT_EQ(error({{"visual.a.input_zero_point", {1}, DType::kInt8}}), "");
+}
+
+TEST_F(QuantisedTensors, an_open_config_leaves_it_to_the_files) {
+  const std::vector<FileTensor> fp8{{"a.weight", {4, 4}, kCodes}, {"a.weight_scale", {1}, kScale}};
+  for (const char* config :
+       {R"({"bits": 4})", R"({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"})",
+        R"({"quant_method": "modelopt", "quant_algo": null, "kv_cache_quant_algo": "FP8"})",
+        R"({"quant_method": "modelopt_fp4", "quant_algo": "NVFP4"})", R"({"quant_algo": "W4A16_NVFP4"})",
+        R"({"quant_method": "compressed-tensors", "config_groups": {}})"}) {
+    EXPECT_EQ(error(fp8, config), "") << config;
+    EXPECT_EQ(error({{"a.weight", {4, 4}}}, config), "") << config;
+  }
+  EXPECT_THAT(error(fp8, R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})"),
+              HasSubstr("no weights in FP8"));
 }
 
 TEST_F(QuantisedTensors, scales_of_activations_and_caches_stay_apart) {
@@ -253,8 +358,15 @@ TEST_F(QuantisedTensors, scales_of_activations_and_caches_stay_apart) {
                                       {"a.input_global_scale", {1}, kScale},
                                       {"a.activation_scale", {}, kScale},
                                       {"a.k_scale", {}, kScale},
+                                      {"a.kv_scale", {}, kScale},
+                                      {"a.q_scale", {}, kScale},
+                                      {"a.prob_scale", {}, kScale},
+                                      {"a.prob_output_scale", {}, kScale},
+                                      {"a.output_scale", {}, kScale},
+                                      {"a.experts.gate_up_proj_input_scale", {2}, kScale},
+                                      {"a.experts.down_proj_activation_scale", {2}, kScale},
                                       {"a.v_scale", {}, kScale}});
-  ASSERT_EQ(index.entries.size(), 6U);
+  ASSERT_EQ(index.entries.size(), 13U);
   for (const CheckpointEntry& entry : index.entries)
     EXPECT_EQ(ignored_key(entry.name).has_value(), entry.name != "a.weight") << entry.name;
 }

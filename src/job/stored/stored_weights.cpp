@@ -94,7 +94,7 @@ StoredTensors quantised_weights(const Blueprint& plain) {
   if (is_saved_step(model.path)) return stored;
   if (!holds_weights(model.path)) {
     const auto quantization = read_quantization(model.path);
-    if (quantization && !quantization->codes.empty()) refuse_quantised(plain, -1);
+    if (quantization && !quantization->forms.empty()) refuse_quantised(plain, -1);
     return stored;
   }
   const CheckpointIndex index = read_checkpoint_index(model.path);
