@@ -154,7 +154,7 @@ class Exporter {
   void publish() {
     if (!staged_) return;
     write_weight_index(staged_->path(), plan_.files());
-    copy_files(options_.companions, staged_->path(), options_.storage);
+    copy_files(options_.companions, staged_->path());
     directory_ = staged_->commit();
     if (options_.progress) options_.progress(total_bytes_, total_bytes_);
   }

@@ -16,11 +16,10 @@
 namespace sluice {
 
 struct ExportOptions {
-  std::filesystem::path source{};                 ///< directory that has plan.source().files
-  std::vector<CompanionFile> companions{};        ///< files copied beside the weights; used on rank 0
-  WeightStorage storage = WeightStorage::kPlain;  ///< whether config.json keeps its quantization_config
-  std::int64_t staging_bytes = 8 * kMiB;          ///< staging bytes of each rank
-  bool keep_cached = false;                       ///< whether written files stay in the page cache
+  std::filesystem::path source{};           ///< directory that has plan.source().files
+  std::vector<CompanionFile> companions{};  ///< files copied beside the weights; used on rank 0
+  std::int64_t staging_bytes = 8 * kMiB;    ///< staging bytes of each rank
+  bool keep_cached = false;                 ///< whether written files stay in the page cache
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)>
       progress{};  ///< function called on rank 0 after its writes; may be empty
 };

@@ -170,8 +170,7 @@ SynthesizeReport synthesize_checkpoint(const KeyMap& keys, const fs::path& out,
                                        const SynthesizeOptions& options) {
   StagedDirectory staged(out);
   const SynthesizeReport report = Synthesizer(keys, staged.path(), options).run();
-  copy_files(options.companions, staged.path(),
-             options.quantization ? WeightStorage::kAsConfigSays : WeightStorage::kPlain);
+  copy_files(options.companions, staged.path());
   staged.commit();
   return report;
 }

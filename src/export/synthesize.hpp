@@ -24,7 +24,7 @@ struct SynthesizeOptions {
   std::optional<QuantizationConfig> quantization{};
   /// Whether files have only headers and holes, so that every weight reads as zero.
   bool sparse = false;
-  std::vector<CompanionFile> companions{};  ///< files that are copied unchanged: config.json, tokenizer
+  std::vector<CompanionFile> companions{};  ///< files that are copied: config.json, tokenizer
   /// Function that gets the progress in bytes; may be empty.
   std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress{};
 };

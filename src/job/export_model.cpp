@@ -129,11 +129,16 @@ void warn_of_rounding(const ExportContent& content, const ParameterManifest& man
         counted(rounded, "tensor"), is_or_are(rounded), rounded == 1 ? "was" : "were");
 }
 
+/// Companion files of model.path, for weights that are stored as there or as plain numbers.
+Companions companions_of(const JobConfig& config) {
+  return companion_files(config.model.path,
+                         is_as_source(config) ? WeightStorage::kAsConfigSays : WeightStorage::kPlain);
+}
+
 /// Content that is written, and companion files that are copied.
 struct Written {
   ExportPlan plan;
   std::vector<CompanionFile> companions;  ///< companion files, on rank 0 alone
-  WeightStorage storage = WeightStorage::kPlain;
 };
 
 /// Collective over the context's communicator. Plans an export with its source. Only the plan is kept while
@@ -150,11 +155,10 @@ Written plan_with_source(JobContext& context, DType shards) {
   Companions companions;
   if (context.is_root()) {
     warn_of_rounding(content, context.blueprint.model.manifest, shards);
-    companions = companion_files(model.path);
+    companions = companions_of(config);
     log_left_behind(companions, model.path);
   }
-  return {make_plan(context.blueprint, context.plan, content), companions.files,
-          is_as_source(config) ? WeightStorage::kAsConfigSays : WeightStorage::kPlain};
+  return {make_plan(context.blueprint, context.plan, content), companions.files};
 }
 
 /// Collective over the context's communicator. Plans an export. Trained weights are written even if
@@ -173,7 +177,7 @@ Written plan_of_job(JobContext& context, DType shards) {
           "config.json and the tokenizer beside them",
           error.what());
   }
-  return {make_plan(context.blueprint, context.plan, content_of_job(context.blueprint, nullptr)), {}, {}};
+  return {make_plan(context.blueprint, context.plan, content_of_job(context.blueprint, nullptr)), {}};
 }
 
 void print_export(const ExportPlan& plan, const ExportReport& report) {
@@ -217,7 +221,7 @@ ExportSize size_of_model(const Blueprint& blueprint, const ShardPlan& shards) {
   const ExportPlan plan =
       make_plan(blueprint, shards, content_of_job(blueprint, source ? &*source : nullptr));
   plan.check_coverage();
-  for (const CompanionFile& companion : companion_files(config.model.path).files)
+  for (const CompanionFile& companion : companions_of(config).files)
     static_cast<void>(InputFile::open(companion.path));
   return {plan.tensor_count(), plan.file_bytes(), static_cast<int>(plan.files().size())};
 }
@@ -237,7 +241,6 @@ void export_weights(JobContext& context, const ShardValues& values) {
   ExportOptions options;
   options.source = config.model.path;
   options.companions = written.companions;
-  options.storage = written.storage;
   options.staging_bytes = config.load.chunk_bytes;
   options.keep_cached = config.load.page_cache == CachePolicy::kKeep;
   options.progress = std::ref(progress);

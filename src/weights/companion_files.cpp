@@ -28,10 +28,15 @@ constexpr std::int64_t kMostCompanionBytes = 64 << 20;
 constexpr std::string_view kWeightFormats =
     " .safetensors .bin .pt .pth .ckpt .gguf .ggml .onnx .onnx_data .h5 .hdf5 .msgpack .npz .npy .pkl "
     ".pickle .tflite .mlmodel .ot .nemo .engine .pte .llamafile .pdparams .zip .tar .gz ";
+/// Files that tell servers how weights are quantised: those of ModelOpt, of AWQ and DeepSpeed, of GPTQ, of
+/// TensorRT-LLM, and of others.
+constexpr std::string_view kOfQuantisation =
+    " hf_quant_config.json quant_config.json quantize_config.json quant_cfg.json quantization_config.json "
+    "quant_model_description.json ";
 constexpr std::string_view kUnfinished = " .incomplete .partial .part .tmp .lock ";
 
-bool is_listed(std::string_view list, const fs::path& extension) {
-  return !extension.empty() && list.find(fmt::format(" {} ", extension.string())) != std::string_view::npos;
+bool is_listed(std::string_view list, const fs::path& item) {
+  return !item.empty() && list.find(fmt::format(" {} ", item.string())) != std::string_view::npos;
 }
 
 /// Whether a file is left out without mention: a checkpoint writes its own, or nobody misses it.
@@ -41,10 +46,11 @@ bool is_passed_over(const fs::path& name) {
          name.extension() == ".safetensors" || is_listed(kUnfinished, name.extension());
 }
 
-bool is_left_behind(const fs::directory_entry& file) {
+bool is_left_behind(const fs::directory_entry& file, WeightStorage storage) {
   const fs::path name = file.path().filename();
   std::error_code error;
   return is_listed(kWeightFormats, name.extension()) || name == "adapter_config.json" ||
+         (storage == WeightStorage::kPlain && is_listed(kOfQuantisation, name)) ||
          file.file_size(error) > static_cast<std::uintmax_t>(kMostCompanionBytes);
 }
 
@@ -80,9 +86,9 @@ void copy_to_disk(const fs::path& from, const fs::path& to) {
   out.close();
 }
 
-void copy_companion(const CompanionFile& file, const fs::path& to, WeightStorage storage) {
+void copy_companion(const CompanionFile& file, const fs::path& to) {
   std::optional<std::string> config;
-  if (storage == WeightStorage::kPlain && file.name == "config.json")
+  if (file.storage == WeightStorage::kPlain && file.name == "config.json")
     config = without_quantization(read_text_file(file.path, kMostCompanionBytes));
   if (config)
     write_text_file(to, *config);
@@ -92,7 +98,7 @@ void copy_companion(const CompanionFile& file, const fs::path& to, WeightStorage
 
 }  // namespace
 
-Companions companion_files(const fs::path& directory) {
+Companions companion_files(const fs::path& directory, WeightStorage storage) {
   Companions found;
   for (const fs::path& path : entries_of(directory)) {
     const fs::directory_entry entry(path);
@@ -103,10 +109,10 @@ Companions companion_files(const fs::path& directory) {
       found.files.insert(found.files.end(), templates.begin(), templates.end());
       if (templates.empty()) found.left_behind.push_back(name + "/");
     } else if (entry.is_regular_file(error)) {
-      if (is_left_behind(entry))
+      if (is_left_behind(entry, storage))
         found.left_behind.push_back(name);
       else
-        found.files.push_back({path, name});
+        found.files.push_back({path, name, storage});
     }
   }
   return found;
@@ -115,13 +121,13 @@ Companions companion_files(const fs::path& directory) {
 void log_left_behind(const Companions& companions, const fs::path& directory) {
   if (companions.left_behind.empty()) return;
   log::info(
-      "{}: not copied, as weights of another format, files of more than {} and folders without chat "
-      "templates are not: {}",
+      "{}: not copied, as weights of another format, files that tell how they are quantised, files of more "
+      "than {} and folders without chat templates are not: {}",
       directory.string(), format_bytes(kMostCompanionBytes),
       printable(join_some(companions.left_behind), 500));
 }
 
-void copy_files(std::span<const CompanionFile> files, const fs::path& directory, WeightStorage storage) {
+void copy_files(std::span<const CompanionFile> files, const fs::path& directory) {
   std::set<fs::path> folders;
   for (const CompanionFile& file : files) {
     if (file.name.has_parent_path()) folders.insert(directory / file.name.parent_path());
@@ -130,7 +136,7 @@ void copy_files(std::span<const CompanionFile> files, const fs::path& directory,
     if (error)
       fail(ExitCode::kIo, "cannot create the folder of {}: {}", (directory / file.name).string(),
            error.message());
-    copy_companion(file, directory / file.name, storage);
+    copy_companion(file, directory / file.name);
   }
   for (const fs::path& folder : folders) sync_directory(folder);
 }

@@ -9,10 +9,15 @@
 
 namespace sluice {
 
+/// How the weights are stored to whose directory companion files are copied.
+enum class WeightStorage : std::uint8_t { kPlain, kAsConfigSays };
+
 /// A file that is copied along with the weights.
 struct CompanionFile {
   std::filesystem::path path;  ///< path of the file
   std::filesystem::path name;  ///< path relative to the model's directory, which a copy keeps
+  WeightStorage storage =
+      WeightStorage::kAsConfigSays;  ///< with kPlain a copy announces no quantised weights
 };
 
 /// Companion files of a directory, and files that are not copied.
@@ -24,18 +29,16 @@ struct Companions {
 
 /// Companion files of a model directory: configuration, tokenizer, processors, code, license; of folders,
 /// only chat templates (*.jinja). Left out are weights in any format and their indexes, hidden and unfinished
-/// files, the manifest of a checkpoint, and files of more than 64 MiB. Empty for a missing directory.
-[[nodiscard]] Companions companion_files(const std::filesystem::path& directory);
+/// files, the manifest of a checkpoint, files of more than 64 MiB, and beside plain weights the files by which
+/// servers take weights for quantised ones (hf_quant_config.json and others). Empty for a missing directory.
+[[nodiscard]] Companions companion_files(const std::filesystem::path& directory,
+                                         WeightStorage storage = WeightStorage::kPlain);
 
 /// Logs which files are left behind, if any.
 void log_left_behind(const Companions& companions, const std::filesystem::path& directory);
 
-/// How the weights are stored to whose directory companion files are copied.
-enum class WeightStorage : std::uint8_t { kPlain, kAsConfigSays };
-
 /// Copies files into a directory of weights under their names, and syncs them; config.json without its
 /// quantization_config if weights are plain. Error(kBadData) if a file is missing.
-void copy_files(std::span<const CompanionFile> files, const std::filesystem::path& directory,
-                WeightStorage storage = WeightStorage::kPlain);
+void copy_files(std::span<const CompanionFile> files, const std::filesystem::path& directory);
 
 }  // namespace sluice

@@ -91,7 +91,7 @@ TEST_F(SynthesizeTest, stores_weights_in_the_form_that_is_asked_for) {
                      fmt::format("{{\"quantization_config\": {}}}", form.config));
     run({.max_shard_bytes = 50'000,
          .quantization = read_quantization(beside("source")),
-         .companions = companion_files(beside("source")).files});
+         .companions = companion_files(beside("source"), WeightStorage::kAsConfigSays).files});
     CheckpointIndex index = read_checkpoint_index(out());
     static_cast<void>(match_checkpoint(index, keys_, DType::kBFloat16));
     EntryReader reader(index, out());
@@ -129,7 +129,7 @@ TEST_F(SynthesizeTest, leaves_modules_plain_that_the_config_names) {
     test::write_file(beside("source") / "config.json",
                      fmt::format("{{\"quantization_config\": {}}}", config));
     run({.quantization = read_quantization(beside("source")),
-         .companions = companion_files(beside("source")).files});
+         .companions = companion_files(beside("source"), WeightStorage::kAsConfigSays).files});
     const CheckpointIndex index = read_checkpoint_index(out());
     for (const CheckpointEntry& entry : index.entries) {
       if (entry.name.find("_proj") == std::string::npos) continue;

@@ -79,6 +79,32 @@ TEST(CompanionFiles, a_config_beside_plain_weights_names_no_quantisation) {
   EXPECT_EQ(read_text_file(to / "config.json", 1000), "{\n  \"z\": 1,\n  \"a\": 3\n}\n");
 }
 
+TEST(CompanionFiles, beside_plain_weights_lack_the_files_that_name_quantised_ones) {
+  const test::TemporaryDirectory directory;
+  fill(directory, {"config.json", "hf_quant_config.json", "quant_cfg.json", "quant_config.json",
+                   "quantization_config.json", "quantize_config.json"});
+  const Companions plain = companion_files(directory.path());
+  EXPECT_THAT(names_of(plain), ElementsAre("config.json"));
+  EXPECT_EQ(plain.left_behind.size(), 5U);
+  const Companions as_config_says = companion_files(directory.path(), WeightStorage::kAsConfigSays);
+  EXPECT_EQ(as_config_says.files.size(), 6U);
+  EXPECT_TRUE(as_config_says.left_behind.empty());
+}
+
+TEST(CompanionFiles, a_config_beside_plain_weights_names_no_quantisation_under_any_key_of_any_part) {
+  const test::TemporaryDirectory from;
+  const test::TemporaryDirectory plain;
+  const test::TemporaryDirectory quantised;
+  const std::string config =
+      R"({"compression_config": {"a": 2}, "text_config": {"quantization_config": {}, "b": 1}, "c": [{}]})";
+  static_cast<void>(from.write("config.json", config));
+  copy_files(companion_files(from.path()).files, plain.path());
+  EXPECT_EQ(read_text_file(plain / "config.json", 1000),
+            "{\n  \"text_config\": {\n    \"b\": 1\n  },\n  \"c\": [\n    {}\n  ]\n}\n");
+  copy_files(companion_files(from.path(), WeightStorage::kAsConfigSays).files, quantised.path());
+  EXPECT_EQ(read_text_file(quantised / "config.json", 1000), config);
+}
+
 TEST(CompanionFiles, a_config_that_loses_its_quantisation_keeps_numbers_that_python_writes_by_name) {
   const test::TemporaryDirectory from;
   const test::TemporaryDirectory to;

@@ -33,7 +33,9 @@ int synthesize_command(const SynthesizeArguments& arguments) {
   options.seed = arguments.seed;
   options.sparse = arguments.sparse;
   options.quantization = read_quantization(arguments.config_directory);
-  const Companions companions = companion_files(arguments.config_directory);
+  const Companions companions =
+      companion_files(arguments.config_directory,
+                      options.quantization ? WeightStorage::kAsConfigSays : WeightStorage::kPlain);
   log_left_behind(companions, arguments.config_directory);
   options.companions = companions.files;
   options.progress = std::ref(progress);

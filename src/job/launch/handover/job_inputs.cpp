@@ -31,7 +31,8 @@ class Inputs {
     if (is_saved_step(directory)) return add_step(directory, read_saved_step(directory));
     for (const std::string_view file : {kPeftConfigFile, kPeftWeightsFile}) add(directory / file);
     if (!path_exists(directory / "config.json")) return;
-    for (const CompanionFile& companion : companion_files(directory).files) add(companion.path);
+    const Companions companions = companion_files(directory, WeightStorage::kAsConfigSays);
+    for (const CompanionFile& companion : companions.files) add(companion.path);
   }
 
   /// Adds what is needed to find the checkpoint that `which` means in a run.
