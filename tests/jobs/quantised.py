@@ -1,5 +1,6 @@
 """Directories of quantised weights, as the plain bfloat16 numbers that they stand for: by the formula, in numpy."""
 import json
+import re
 
 import numpy
 
@@ -31,10 +32,10 @@ def float4_numbers(codes, scales):
 def float4_scales(scales, divisor=None, factor=None):
     """Exponents (MXFP4) or float8_e4m3fn numbers under the scale of the tensor (NVFP4), each (dtype, shape, bytes), as float32."""
     dtype, shape, data = scales
-    codes = numpy.frombuffer(data, "u1").reshape(shape)
     if dtype == "U8":
-        return numpy.ldexp(numpy.float32(1), codes.astype("i4") - 127)
-    return FLOAT8[codes] / _plain(divisor).reshape(()) if divisor else FLOAT8[codes] * _plain(factor).reshape(())
+        return _powers_of_two(scales)
+    codes = numpy.frombuffer(data, "u1").reshape(shape)
+    return FLOAT8[codes] / _of_matrices(divisor) if divisor else FLOAT8[codes] * _of_matrices(factor)
 
 
 def round_to_bfloat16(values):
@@ -81,28 +82,60 @@ def _plain(tensor):
     return checkpoint.READ[dtype](data).reshape(shape)
 
 
+def _of_matrices(tensor):
+    """One number, or one for each fused matrix."""
+    values = _plain(tensor)
+    return values.reshape(()) if values.size == 1 else values.reshape(-1, 1, 1)
+
+
+def _powers_of_two(tensor):
+    _, shape, data = tensor
+    return numpy.ldexp(numpy.float32(1), numpy.frombuffer(data, "u1").reshape(shape).astype("i4") - 127)
+
+
 def _spread(scale, shape, block):
-    """A scale for each element."""
+    """A scale for each element of fused matrices or one."""
     if scale.size == 1:
         return scale.reshape(1, 1)
-    if scale.shape != (shape[0], 1):
-        scale = numpy.repeat(numpy.repeat(scale, block[0], 0), block[1], 1)
-    return scale[:shape[0], :shape[1]]
+    if scale.ndim == 4 and len(shape) == 2:  # ModelOpt's [grid rows, 1, grid columns, 1]
+        scale = scale.reshape(scale.shape[0], scale.shape[2])
+    if scale.shape == shape[:-1]:
+        scale = scale[..., None]
+    if scale.shape != (*shape[:-1], 1):
+        scale = numpy.repeat(numpy.repeat(scale, block[0], -2), block[1], -1)
+    return scale[..., :shape[-2], :shape[-1]]
+
+
+def _block(config, module, scales):
+    """Rows and columns of the FP8 blocks of a module: compressed-tensors takes targets that are its name, then the first regular
+    expression in the order of texts, then classes, of which here are linear layers alone; of equal ones the last."""
+    if scales[0] == "U8":
+        return 1, 32
+    targets = {target: group["weights"] for group in config.get("config_groups", {}).values() for target in group.get("targets", ())}
+    for target in sorted(targets, key=lambda target: (target == "Linear", "re:" in target, target)):
+        is_match = re.match(target[3:], module) if target.startswith("re:") else target in (module, "Linear")
+        if is_match and targets[target].get("block_structure"):
+            return targets[target]["block_structure"]
+    return config.get("weight_block_size") or (128, 128)
 
 
 def read(directory):
     """Name -> float32 array, of all tensors of the model: bfloat16 numbers, or float32 ones that are stored so."""
     found = stored(directory)
-    config = json.loads((directory / "config.json").read_text())["quantization_config"]
-    block = config.get("weight_block_size") or (128, 128)
+    config = json.loads((directory / "config.json").read_text()).get("quantization_config") or {}
     tensors = {}
+
+    def scales_of(base, *endings):
+        return next((found[base + ending] for ending in endings if base + ending in found), None)
+
     for name, (dtype, shape, data) in found.items():
         if name.endswith("_blocks"):
             base = name.removesuffix("_blocks")
             tensors[base] = float4_numbers(numpy.frombuffer(data, "u1").reshape(shape), float4_scales(found[base + "_scales"]))
         elif dtype == "U8" and "_scale" not in name:
             base = name.removesuffix("_packed")
-            scales = float4_scales(found[base + "_scale"], found.get(base + "_global_scale"), found.get(base + "_scale_2"))
+            scales = float4_scales(scales_of(base, "_scale", "_weight_scale"), scales_of(base, "_global_scale"),
+                                   scales_of(base, "_scale_2", "_weight_scale_2"))
             tensors[base] = float4_numbers(numpy.frombuffer(data, "u1").reshape(shape), scales)
         elif name.endswith("_packed"):
             base = name.removesuffix("_packed")
@@ -111,9 +144,11 @@ def read(directory):
             scale = _plain(found[base + "_scale"])
             tensors[base] = round_to_bfloat16(numbers.astype("<f4") * scale.repeat(numbers.shape[1] // scale.shape[1], 1))
         elif dtype == "F8_E4M3" and not name.endswith("_scale"):
-            scale = _plain(found.get(name + "_scale_inv") or found[name + "_scale"])
+            scale = scales_of(name, "_scale_inv", "_scale", "_weight_scale")
             codes = FLOAT8[numpy.frombuffer(data, "u1").reshape(shape)]
-            tensors[name] = round_to_bfloat16(codes * _spread(scale, shape, block))
+            numbers = _powers_of_two(scale) if scale[0] == "U8" else _plain(scale)
+            block = _block(config, name.removesuffix(".weight"), scale)
+            tensors[name] = round_to_bfloat16(codes * _spread(numbers, shape, block))
         elif "_scale" not in name and not name.endswith("_shape"):
             tensors[name] = _plain((dtype, shape, data))
     return tensors
@@ -132,6 +167,7 @@ def write_twin(directory, target):
     checkpoint.write_tensors(target / "model.safetensors", {
         name: (types.get(name, "BF16"), values.shape, checkpoint.WRITE[types.get(name, "BF16")](values).tobytes())
         for name, values in tensors.items()})
-    del config["quantization_config"]
+    for key in ("quantization_config", "compression_config"):
+        config.pop(key, None)
     (target / "config.json").write_text(json.dumps(config))
     return target

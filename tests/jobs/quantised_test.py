@@ -20,6 +20,7 @@ import make_quantised  # noqa: E402
 
 FORMS = ["fp8-blocks", "fp8-rows", "fp8-tensor", "int4", "mxfp4"]
 RARE_FORMS = list(make_quantised.RARE_FORMS)
+READ_FORMS = list(make_quantised.READ_FORMS)
 MXFP4_MODEL = "gpt_oss-tiny-mxfp4"
 WEIGHTS = "model.layers.2.mlp.experts.5.up_proj.weight"
 
@@ -42,7 +43,7 @@ class Quantised(JobTest):
         return quantised.write_twin(self.model(form), self.directory / f"twin-{form}")
 
     def test_each_form_equals_its_twin(self):
-        for form in FORMS + RARE_FORMS:
+        for form in FORMS + RARE_FORMS + READ_FORMS:
             with self.subTest(form=form):
                 self.expect(sluice("verify", self.model(form), self.twin(form)), 0)
 
@@ -70,6 +71,8 @@ class Quantised(JobTest):
         job = self.write_job(job={"kind": "load"}, model={"path": fixture("fp8-tensor")})
         result = sluice("check", job)
         self.expect(result, 0, "84 tensors", "activations")
+        self.expect(sluice("check", self.write_job("channels.toml", job={"kind": "load"}, model={"path": self.model("channels")})), 0,
+                    f"{7 * 84} tensors", "activations")
         stored = sum(len(data) for path in fixture("fp8-tensor").glob("*.safetensors")
                      for name, (_, _, data) in checkpoint.read_tensors(path).items() if "input_scale" not in name)
         self.assertIn(f"{stored / 1000:.2f} kB", result.output)
@@ -334,8 +337,12 @@ class AsTheSource(JobTest):
     def test_a_prediction_layer_goes_along_byte_for_byte(self):
         model = self.directory / "model"
         make_quantised.write("fp8-blocks", FIXTURES / "deepseek_v3-tiny", model)
-        self.assertEqual(quantised.stored(self.export("out", model={"path": model})), quantised.stored(model))
+        (model / "hf_quant_config.json").write_text("{}")
+        copied = self.export("out", model={"path": model})
+        self.assertEqual(quantised.stored(copied), quantised.stored(model))
         plain, out = self.train(model, "trained", of="deepseek_v3-tiny")
+        has_file = [(directory / "hf_quant_config.json").exists() for directory in (copied, out, plain)]
+        self.assertEqual(has_file, [True, True, False])
         self.expect_formula(model, plain, out, lambda name: ".layers.3." not in name and "e_score_correction_bias" not in name)
 
     def test_trained_weights_become_float8_by_the_formula_and_frozen_ones_stay(self):
