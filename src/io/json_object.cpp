@@ -6,7 +6,16 @@
 #include <limits>
 #include <utility>
 
-namespace sluice::json_names {
+namespace sluice {
+
+std::string json_fault_hint(std::string_view message, std::size_t byte, std::size_t bytes) {
+  if (byte > bytes) return "; was the file cut short?";
+  if (message.find("surrogate") == std::string_view::npos) return "";
+  return "; it has one half alone of a character that JSON writes as two \\u escapes: write the character "
+         "itself, or leave the half out";
+}
+
+namespace json_names {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -81,4 +90,5 @@ std::string_view name_of(double number) {
   return "";
 }
 
-}  // namespace sluice::json_names
+}  // namespace json_names
+}  // namespace sluice

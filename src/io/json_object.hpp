@@ -43,6 +43,10 @@ void name_numbers(Json& value, std::string_view mark) {
 
 }  // namespace json_names
 
+/// Likely cause of a fault that the parser found at a byte, from 1, of a text of so many bytes, to follow its
+/// message; "" if none is known.
+[[nodiscard]] std::string json_fault_hint(std::string_view message, std::size_t byte, std::size_t bytes);
+
 /// Parses a JSON object; NaN, Infinity and -Infinity count as numbers. `prefix` begins the message of an
 /// error, "config.json: ". Error(kBadData) if the text is not JSON, not an object, or nested deeper than
 /// kMaxJsonDepth.
@@ -59,18 +63,17 @@ template <class Json = nlohmann::json>
         value = *number;
     return limit_depth(depth, event, value);
   };
-  const auto parse = [&]() -> Json {
-    const std::optional<std::string> marked = json_names::mark_numbers(text);
-    return marked ? Json::parse(*marked, take_marked) : Json::parse(text, limit_depth);
-  };
+  const std::optional<std::string> marked = json_names::mark_numbers(text);
   try {
-    Json document = parse();
+    Json document = marked ? Json::parse(*marked, take_marked) : Json::parse(text, limit_depth);
     if (!document.is_object())
       fail(ExitCode::kBadData, "{}found a JSON {}, expected an object", prefix, document.type_name());
     return document;
-  } catch (const typename Json::exception& e) {
-    fail(ExitCode::kBadData, "{}is not valid JSON ({}); was the file cut short?", prefix,
-         printable(e.what(), 200));
+  } catch (const typename Json::parse_error& error) {
+    fail(ExitCode::kBadData, "{}is not valid JSON ({}){}", prefix, printable(error.what(), 200),
+         json_fault_hint(error.what(), error.byte, marked ? marked->size() : text.size()));
+  } catch (const typename Json::exception& error) {
+    fail(ExitCode::kBadData, "{}is not valid JSON ({})", prefix, printable(error.what(), 200));
   }
 }
 

@@ -2,7 +2,10 @@
 
 #include "support/expect_error.hpp"
 
+#include <gmock/gmock.h>
+
 #include <cmath>
+#include <string>
 
 namespace sluice {
 namespace {
@@ -34,6 +37,26 @@ TEST(JsonObject, refuses_what_merely_looks_like_them) {
        {R"({"a": nan})", R"({"a": NaNs})", R"({"a": +Infinity})", R"({"a": - Infinity})", R"({"a": Inf})",
         R"({NaN: 1})", R"({"a": NaN NaN})", R"({"a": NaN)", R"(NaN)", R"({"a": "NaN)"})
     test::expect_error(ExitCode::kBadData, {"it.json: "}, [&] { parse(text); });
+}
+
+TEST(JsonObject, a_fault_before_the_end_does_not_ask_whether_the_file_was_cut_short) {
+  const auto told = [](const std::string& text) {
+    try {
+      parse(text);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  for (const char* cut :
+       {"", "{", R"({"a": "b)", R"({"a": [1, 2)", R"({"a": Na)", R"({"a": NaN, "b": 1)", R"({"a": "\ud83d)"})
+    EXPECT_THAT(told(cut), testing::HasSubstr("cut short")) << cut;
+  for (const char* wrong : {R"({"a": 1,})", R"({"a": 1} b)", R"({"a": "\ud83d b"})", R"({"a": "\ude00"})",
+                            R"({"a": NaN, "b": "\ud83d"})", "{\"a\": \"\n\"}", R"({"a": 1e999})"})
+    EXPECT_THAT(told(wrong), testing::AllOf(testing::HasSubstr("not valid JSON"),
+                                            testing::Not(testing::HasSubstr("cut short"))))
+        << wrong;
+  EXPECT_THAT(told(R"({"a": "\ud83d b"})"), testing::HasSubstr("\\u escapes"));
 }
 
 TEST(JsonObject, shows_them_by_their_names) {
