@@ -19,6 +19,8 @@ constexpr std::size_t kRead_bytes = kHeadBytes;
 constexpr std::size_t kBatch_bytes = 1 << 20;
 constexpr std::size_t kLongest_bytes = std::size_t{1} << 30;
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\f\v") == std::string_view::npos; }
 
 }  // namespace
@@ -61,7 +63,6 @@ void SourceReader::open(std::size_t source) {
   static_cast<void>(fill());
   form_ = form_of(buffer_, buffer_.size() < kRead_bytes ? KnownPart::kAll : KnownPart::kFront, paths_[source],
                   format_);
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (form_ != SourceForm::kText && left().starts_with(kByteOrderMark)) drop(kByteOrderMark.size());
 }
 
@@ -224,12 +225,25 @@ void SourceReader::take_paragraphs(bool at_end, PieceBatch& batch) {
   }
 }
 
+/// Whether a text is blank as far as it was read; false once some of it was returned.
+bool SourceReader::is_blank_so_far() {
+  if (offset_ != std::ssize(left())) return false;
+  if (looked_at_ == 0 && left().starts_with(kByteOrderMark)) looked_at_ = kByteOrderMark.size();
+  looked_at_ = std::min(left().find_first_not_of(" \t\r\n\f\v", looked_at_), left().size());
+  return looked_at_ == left().size();
+}
+
 void SourceReader::take_text(bool at_end, PieceBatch& batch) {
+  if (is_blank_so_far()) {
+    if (!at_end) return require_room("a blank beginning of a text");
+    drop(left().size());
+    return put(0, /*ends=*/true, batch);
+  }
   const std::int64_t begin = offset_ - std::ssize(left());
   if (fate_at(begin) == Fate::kKept && cuts_[source_] <= offset_)
     put(static_cast<std::size_t>(cuts_[source_] - begin), /*ends=*/true, batch);
   if (!at_end) return cut_long(batch);
-  if (!left().empty() || is_inside_ || offset_ == 0) put(left().size(), /*ends=*/true, batch);
+  if (!left().empty() || is_inside_) put(left().size(), /*ends=*/true, batch);
 }
 
 /// Returns a part of a long document that the rest of the buffer begins.

@@ -86,6 +86,7 @@ class SourceReader {
   void take_values(bool at_end, PieceBatch& batch);
   [[nodiscard]] bool find_value(bool at_end, PieceBatch& batch);
   void take_paragraphs(bool at_end, PieceBatch& batch);
+  [[nodiscard]] bool is_blank_so_far();
   void take_text(bool at_end, PieceBatch& batch);
   void cut_long(PieceBatch& batch);
   void put(std::size_t bytes, bool ends, PieceBatch& batch);
@@ -116,7 +117,7 @@ class SourceReader {
   std::int64_t row_ = 0;   ///< number of rows returned, in JSON that is not one row per line
   Array array_ = Array::kOutside;
   ValueScanner scanner_;       ///< scanner of the row at begin_
-  std::size_t looked_at_ = 0;  ///< number of bytes in the rest in which no line ends
+  std::size_t looked_at_ = 0;  ///< number of bytes in the rest in which no line ends, or that are blank
   /// Whether the reader is inside a document whose first pieces were returned.
   bool is_inside_ = false;
   std::size_t cut_again_at_ = 0;  ///< number of bytes in the rest at which a cut is tried again

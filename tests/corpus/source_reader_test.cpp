@@ -50,6 +50,17 @@ TEST(SourceReader, takes_a_file_of_text_as_a_document) {
   EXPECT_EQ(pieces[1].source, 1U);
 }
 
+TEST(SourceReader, takes_a_file_without_a_word_as_an_empty_document) {
+  const TemporaryDirectory directory;
+  for (const std::string& blank :
+       {std::string("\n\n \n"), std::string("\xef\xbb\xbf\r\n"), std::string(3 << 20, '\n')})
+    EXPECT_THAT(texts_of(pieces_of({directory.write("a.txt", blank)})), ElementsAre(""));
+  const std::string late = std::string(2 << 20, '\n') + "one";
+  std::string joined;
+  for (const std::string& text : texts_of(pieces_of({directory.write("a.txt", late)}))) joined += text;
+  EXPECT_EQ(joined, late);
+}
+
 TEST(SourceReader, parts_documents_at_blank_lines_and_knows_where_each_began) {
   const TemporaryDirectory directory;
   const std::vector<DocumentPiece> pieces =
