@@ -5,6 +5,7 @@
 #include "config/expand.hpp"
 #include "config/job_problems.hpp"
 #include "config/key_hints.hpp"
+#include "config/option_values.hpp"
 #include "config/schema.hpp"
 #include "config/toml_source.hpp"
 
@@ -175,6 +176,20 @@ JobConfig parse_job_config(std::string_view text, const std::string& file_name,
     for (TomlEntry& entry : parse_override(assignment)) assigned.push_back(std::move(entry));
   for (const TomlEntry& entry : parse_toml(text, name)) reader.take(entry);
   for (const TomlEntry& entry : assigned) reader.take(entry);
+  reader.check_required();
+  return reader.done();
+}
+
+JobConfig job_of_options(const std::string& command, std::span<const OptionValue> options,
+                         std::span<const std::string> overrides) {
+  JobReader reader(command);
+  for (const OptionValue& option : options)
+    for (TomlEntry& entry : parse_override(option.key + "=" + option.value)) {
+      entry.where = option.option + " " + printable(option.value);
+      reader.take(entry);
+    }
+  for (const std::string& assignment : overrides)
+    for (const TomlEntry& entry : parse_override(assignment)) reader.take(entry);
   reader.check_required();
   return reader.done();
 }

@@ -118,6 +118,8 @@ class Commands(GenerateTest):
                 (65, "there is no such model", [self.directory / "nothing", "--prompt-tokens", 5]),
                 (65, "neither a config.json nor saved steps", [self.directory, "--prompt-tokens", 5]),
                 (78, "expected a number from 0 to 100", [model, "--prompt-tokens", 5, "--temperature", -1]),
+                (78, "--temperature hot: ", [model, "--prompt-tokens", 5, "--temperature", "hot"]),
+                (65, "--prompts: cannot open", [model, "--prompts", self.directory / "no.jsonl"]),
                 (64, "--max-token", [model, "--prompt-tokens", 5, "--max-token", 1])):
             result = sluice("generate", *arguments)
             self.expect(result, status, part)

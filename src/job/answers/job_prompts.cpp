@@ -1,5 +1,6 @@
 #include "job/answers/job_prompts.hpp"
 
+#include "base/at_place.hpp"
 #include "base/error.hpp"
 #include "job/answers/model_text.hpp"
 
@@ -21,7 +22,8 @@ std::shared_ptr<const text::Tokenizer> tokenizer_for_stops(const std::filesystem
 
 JobPrompts read_job_prompts(const JobConfig& config, const ModelConfig& model,
                             std::shared_ptr<const text::Tokenizer> tokenizer) {
-  JobPrompts read{read_prompts(config.generate.prompts), std::move(tokenizer)};
+  JobPrompts read{at_place("generate.prompts", [&] { return read_prompts(config.generate.prompts); }),
+                  std::move(tokenizer)};
   if (read.tokenizer == nullptr) read.tokenizer = find_tokenizer(config.model.path);
   encode_prompts(read.prompts, read.tokenizer.get(), config.model.path,
                  config.generate.chat ? PromptKind::kChat : PromptKind::kPlain);

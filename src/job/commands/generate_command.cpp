@@ -1,8 +1,10 @@
+#include "base/at_place.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/step_source.hpp"
 #include "config/domain.hpp"
 #include "config/job_copy.hpp"
+#include "config/option_values.hpp"
 #include "config/schema.hpp"
 #include "corpus/source/source_file.hpp"
 #include "io/path.hpp"
@@ -38,7 +40,7 @@ struct GenerateArguments {
   std::string system;  ///< system prompt of a conversation
   bool print_tokens = false;
   bool json = false;
-  std::vector<std::string> settings;   ///< settings of the options as overrides: "generate.top_k=5"
+  std::vector<OptionValue> settings;   ///< keys that options set
   std::vector<std::string> overrides;  ///< values of --set
   std::vector<std::string> words;      ///< words of the command line, without the program
 };
@@ -86,7 +88,8 @@ bool is_one_of_several() {
 std::vector<Prompt> prompts_of(const GenerateArguments& arguments) {
   if (!arguments.prompts.empty() && is_one_of_several())
     corpus::require_no_stream(arguments.prompts, "--prompts: ", "several ranks read it");
-  if (!arguments.prompts.empty()) return read_prompts(arguments.prompts);
+  if (!arguments.prompts.empty())
+    return at_place("--prompts", [&] { return read_prompts(arguments.prompts); });
   std::vector<Prompt> prompts;
   for (const std::string& text : arguments.texts) prompts.push_back({fmt::to_string(prompts.size()), text});
   for (const std::string& ids : arguments.prompt_tokens)
@@ -105,9 +108,8 @@ AnswerForm form_of(const GenerateArguments& arguments) {
 JobConfig job_of(const GenerateArguments& arguments) {
   std::vector<std::string> overrides{"job.kind=generate", "job.output=none", "generate.prompts=none",
                                      "model.path=" + toml_string(arguments.source.string())};
-  overrides.insert(overrides.end(), arguments.settings.begin(), arguments.settings.end());
   overrides.insert(overrides.end(), arguments.overrides.begin(), arguments.overrides.end());
-  JobConfig config = parse_job_config("", "sluice generate", overrides);
+  JobConfig config = job_of_options("sluice generate", arguments.settings, overrides);
   config.job.output.clear();  // answers need no run directory
   if (!arguments.stops.empty()) config.generate.stop = arguments.stops;
   if (config.memory.offload_path.empty()) config.memory.offload_path = fs::temp_directory_path();
@@ -193,7 +195,9 @@ void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
   const auto setting = [&](const char* option, const std::string& key) {
     command.add_option_function<std::string>(
         option,
-        [&arguments, key](const std::string& value) { arguments.settings.push_back(key + "=" + value); },
+        [&arguments, option, key](const std::string& value) {
+          arguments.settings.push_back({option, key, value});
+        },
         help_of_key(key));
   };
   setting("--max-tokens", "generate.max_tokens");
@@ -207,7 +211,10 @@ void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
   setting("--adapter", "model.adapter");
   setting("--step", "model.step");
   command.add_flag_callback(
-      "--ignore-eos", [&] { arguments.settings.emplace_back("generate.ignore_eos=true"); },
+      "--ignore-eos",
+      [&] {
+        arguments.settings.push_back({"--ignore-eos", "generate.ignore_eos", "true"});
+      },
       "Go on behind the model's end-of-text token");
   add_texts(command, "--set", arguments.overrides, "table.key=value of a job file; may be repeated");
 }
