@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -34,20 +35,16 @@ JsonNode text_config(const fs::path& directory, const char* key) {
   return !config->has(key) && config->has("text_config") ? config->object("text_config") : *config;
 }
 
-/// A token in tokenizer_config.json: a text, or an object with a "content".
-std::optional<std::string> named_token(const JsonNode& node, const char* key) {
-  if (!node.has(key)) return std::nullopt;
-  return node.value()[key].is_object() ? node.object(key).text("content") : node.text(key);
-}
+bool is_token_id(std::int64_t id) { return id >= 0 && id < text::kMostIds; }
 
-std::optional<text::TokenId> end_in_config(const fs::path& directory) {
-  const JsonNode config = text_config(directory, "eos_token_id");
-  if (!config.has("eos_token_id")) return std::nullopt;
-  const json& value = config.value()["eos_token_id"];
-  const json& first = value.is_array() && !value.empty() ? value[0] : value;
-  if (!first.is_number_unsigned() || first.get<std::uint64_t>() >= static_cast<std::uint64_t>(text::kMostIds))
-    config.refuse("eos_token_id", "a token id, or a list of them");
-  return first.get<text::TokenId>();
+/// The tokenizer's eos_token; nothing if its files name none. Error(kBadData) if it is no token.
+std::optional<text::TokenId> named_end(const fs::path& directory, const text::Tokenizer& tokenizer) {
+  const std::map<std::string, text::NamedToken> special = text::read_special_tokens(directory);
+  const auto found = special.find("eos_token");
+  if (found == special.end()) return std::nullopt;
+  if (const std::optional<text::TokenId> id = tokenizer.id_of(found->second.token.content)) return *id;
+  fail(ExitCode::kBadData, "{}: eos_token is '{}', which is no token of the tokenizer", found->second.file,
+       printable(found->second.token.content));
 }
 
 /// Chat templates by name, each with its file.
@@ -77,42 +74,77 @@ Templates template_files(const fs::path& directory) {
   return found;
 }
 
+/// A few of the special tokens, each in quotes, for messages.
+std::string some_special_tokens(const text::Tokenizer& tokenizer) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string> tokens;
+  for (text::TokenId id = 0; id < tokenizer.id_count() && tokens.size() < kMost; ++id)
+    if (tokenizer.is_special(id))
+      tokens.push_back("'" + printable(tokenizer.decode(std::span(&id, 1), text::Specials::kKeep)) + "'");
+  return tokens.empty() ? "'</s>'" : join_some(tokens);
+}
+
 }  // namespace
 
 std::int64_t read_vocab_size(const fs::path& directory) {
   return text_config(directory, "vocab_size").integer("vocab_size", 1, text::kMostIds);
 }
 
+std::vector<std::int64_t> read_end_ids(const fs::path& file) {
+  const std::optional<JsonNode> whole = settings(file);
+  if (!whole) return {};
+  const char* const key = "eos_token_id";
+  const bool is_in_part =
+      !whole->has(key) && whole->has("text_config") && whole->value()["text_config"].is_object();
+  const JsonNode config = is_in_part ? whole->object("text_config") : *whole;
+  if (!config.has(key)) return {};
+  const json& ends = config.value()[key];
+  std::vector<std::int64_t> ids;
+  for (const json& id : ends.is_array() ? ends : json::array({ends})) {
+    if (!id.is_number_integer()) config.refuse(key, "a token id, or a list of them");
+    ids.push_back(id.get<std::int64_t>());
+  }
+  return ids;
+}
+
 text::TokenId read_end_token(const fs::path& directory, const text::Tokenizer& tokenizer,
                              const std::string& wanted) {
   if (!wanted.empty()) {
     if (const std::optional<text::TokenId> id = tokenizer.id_of(wanted)) return *id;
-    fail(ExitCode::kUsage, "--eos: '{}' is no token of {}", printable(wanted),
-         (directory / "tokenizer.json").string());
+    fail(ExitCode::kUsage,
+         "--eos: '{}' is no token of {}; expected one token as the tokenizer writes it, such as {}",
+         printable(wanted), text::Tokenizer::find(directory).value_or(directory).string(),
+         some_special_tokens(tokenizer));
   }
-  const std::optional<JsonNode> config = settings(directory / "tokenizer_config.json");
-  if (const std::optional<std::string> name = config ? named_token(*config, "eos_token") : std::nullopt) {
-    if (const std::optional<text::TokenId> id = tokenizer.id_of(*name)) return *id;
-    fail(ExitCode::kBadData, "{}: eos_token is '{}', which is no token of tokenizer.json", config->name(),
-         printable(*name));
+  if (const std::optional<text::TokenId> id = named_end(directory, tokenizer)) return *id;
+  const fs::path config = directory / "config.json";
+  if (const std::vector<std::int64_t> ids = read_end_ids(config); !ids.empty()) {
+    if (is_token_id(ids.front())) return static_cast<text::TokenId>(ids.front());
+    fail(ExitCode::kBadData, "{}: eos_token_id: found {}, expected a token id", config.string(), ids.front());
   }
-  if (const std::optional<text::TokenId> id = end_in_config(directory)) return *id;
   fail(ExitCode::kBadData,
-       "{} does not say which token ends a document: neither eos_token in tokenizer_config.json nor "
-       "eos_token_id in config.json; name it with --eos TOKEN, or say --no-eos",
+       "{} does not say which token ends a document: neither eos_token in tokenizer_config.json or "
+       "special_tokens_map.json nor eos_token_id in config.json; name it with --eos TOKEN, or say --no-eos",
        directory.string());
+}
+
+std::vector<text::TokenId> read_answer_ends(const fs::path& directory, const text::Tokenizer& tokenizer) {
+  std::vector<text::TokenId> ids;
+  for (const char* file : {"generation_config.json", "config.json"})
+    for (const std::int64_t id : read_end_ids(directory / file))
+      if (is_token_id(id)) ids.push_back(static_cast<text::TokenId>(id));
+  if (const std::optional<text::TokenId> id = named_end(directory, tokenizer)) ids.push_back(*id);
+  return ids;
 }
 
 ChatTemplate read_chat_template(const fs::path& directory, const fs::path& file) {
   ChatTemplate made;
   made.name = (directory / "tokenizer_config.json").string();
   Templates found = template_files(directory);
-  if (const std::optional<JsonNode> config = settings(made.name)) {
-    if (file.empty() && found.empty()) found = templates_in(*config);
-    for (const char* key :
-         {"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token"})
-      if (const std::optional<std::string> token = named_token(*config, key)) made.tokens[key] = *token;
-  }
+  if (const std::optional<JsonNode> config = settings(made.name); config && file.empty() && found.empty())
+    found = templates_in(*config);
+  for (const auto& [key, named] : text::read_special_tokens(directory))
+    made.tokens[key] = named.token.content;
   if (!file.empty()) found = {{"default", {file.string(), read_text_file(file, kMostBytes)}}};
   if (found.contains("default")) std::tie(made.name, made.text) = found["default"];
   if (found.contains("tool_use")) std::tie(made.tools_name, made.tools_text) = found["tool_use"];

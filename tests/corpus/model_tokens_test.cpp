@@ -35,6 +35,30 @@ TEST_F(ModelTokens, the_end_token_is_the_wanted_one_else_that_of_tokenizer_confi
   expect_error(ExitCode::kBadData, {"eos_token is '<none>'"}, [&] { end(); });
 }
 
+TEST_F(ModelTokens, the_end_token_may_be_named_by_special_tokens_map_alone) {
+  write("config.json", R"({"eos_token_id": 7})");
+  write("special_tokens_map.json", R"({"eos_token": {"content": "<|im_end|>"}, "bos_token": "<s>"})");
+  EXPECT_EQ(end(), id("<|im_end|>"));
+  EXPECT_EQ(read_chat_template(directory_.path()).tokens.at("bos_token"), "<s>");
+  write("special_tokens_map.json", R"({"eos_token": "<none>"})");
+  expect_error(ExitCode::kBadData, {"special_tokens_map.json", "eos_token is '<none>'"}, [&] { end(); });
+}
+
+TEST_F(ModelTokens, answers_end_with_all_end_tokens_that_any_file_names) {
+  const auto ends = [&] { return read_answer_ends(directory_.path(), test::fixture_tokenizer()); };
+  EXPECT_THAT(ends(), testing::IsEmpty());
+  write("config.json", R"({"text_config": {"eos_token_id": 7}})");
+  write("generation_config.json", R"({"eos_token_id": [8, -1, 9]})");
+  write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
+  EXPECT_THAT(ends(), testing::UnorderedElementsAre(7, 8, 9, id("<|im_end|>")));
+  write("generation_config.json", R"({"eos_token_id": "<|im_end|>"})");
+  expect_error(ExitCode::kBadData, {"generation_config.json", "eos_token_id"}, [&] { ends(); });
+}
+
+TEST_F(ModelTokens, a_wanted_end_token_that_is_none_is_told_which_there_are) {
+  expect_error(ExitCode::kUsage, {"--eos", "'whale song'", "<|endoftext|>"}, [&] { end("whale song"); });
+}
+
 TEST_F(ModelTokens, null_and_numbers_without_a_value_count_only_where_they_are_read) {
   write("config.json",
         R"({"x": NaN, "eos_token_id": null, "text_config": {"eos_token_id": 5, "vocab_size": 9}})");

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ class NamedTokensTest : public testing::Test {
   test::TemporaryDirectory directory_;
 };
 
-TEST(NamedTokens, have_the_ids_that_transformers_gives_them) {
+TEST(NamedTokens, have_the_ids_and_the_keys_that_transformers_gives_them) {
   std::ifstream file(kFixtures / "named_tokens.json");
   for (const Json& known : Json::parse(file)) {
     const test::TemporaryDirectory directory;
@@ -51,6 +52,9 @@ TEST(NamedTokens, have_the_ids_that_transformers_gives_them) {
       EXPECT_EQ(tokenizer.encode(known["texts"][i].get<std::string>()),
                 known["ids"][i].get<std::vector<TokenId>>())
           << known["name"] << ": " << known["texts"][i];
+    std::map<std::string, std::string> special;
+    for (const auto& [key, named] : read_special_tokens(directory.path())) special[key] = named.token.content;
+    EXPECT_EQ(special, (known["special"].get<std::map<std::string, std::string>>())) << known["name"];
   }
 }
 

@@ -3,11 +3,9 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "corpus/json_row.hpp"
+#include "corpus/model_tokens.hpp"
 #include "corpus/source_reader.hpp"
 #include "corpus/unused_keys.hpp"
-#include "io/file.hpp"
-#include "io/json_object.hpp"
-#include "io/path.hpp"
 #include "text/unicode/unicode.hpp"
 
 #include <nlohmann/json.hpp>
@@ -19,7 +17,6 @@
 namespace sluice {
 namespace {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
 /// Largest file of prompts in bytes; it is read whole.
@@ -70,20 +67,6 @@ Prompt prompt_of(const corpus::DocumentPiece& piece, std::size_t number, const f
   } catch (const Error& error) {
     fail(error.code(), "{}{}", place, error.what());
   }
-}
-
-/// End tokens that a JSON file of the model names; empty if it names none or is missing.
-std::vector<std::int64_t> end_tokens_in(const fs::path& file) {
-  if (!path_exists(file)) return {};
-  json config = parse_json_object(read_text_file(file, kMostPromptBytes), file.string() + ": ");
-  const auto names_none = [&] { return config.value("eos_token_id", json()).is_null(); };
-  if (names_none() && config.value("text_config", json()).is_object()) config = json(config["text_config"]);
-  if (names_none()) return {};
-  const json ends = config["eos_token_id"];
-  if (is_id(ends)) return {ends.get<std::int64_t>()};
-  if (const auto ids = ids_in(ends)) return *ids;
-  fail(ExitCode::kBadData, "{}: eos_token_id: found {}, expected a token id, or a list of them",
-       file.string(), shown_json(ends));
 }
 
 }  // namespace
@@ -150,8 +133,8 @@ std::int64_t usable_positions(const ModelConfig& model, std::int64_t wanted) {
 }
 
 std::vector<std::int64_t> read_end_tokens(const fs::path& directory) {
-  const std::vector<std::int64_t> ends = end_tokens_in(directory / "generation_config.json");
-  return ends.empty() ? end_tokens_in(directory / "config.json") : ends;
+  const std::vector<std::int64_t> ends = corpus::read_end_ids(directory / "generation_config.json");
+  return ends.empty() ? corpus::read_end_ids(directory / "config.json") : ends;
 }
 
 }  // namespace sluice

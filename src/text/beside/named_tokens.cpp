@@ -47,13 +47,15 @@ bool is_known(const std::string& key, const Json& value) {
   return kKnown.find(fmt::format(" {} ", key)) != std::string_view::npos || key.ends_with("_token");
 }
 
-/// One of the files; an empty object if it is missing. Keys with null count as absent.
+/// One of the files; an empty object if it is missing. Keys with null count as absent, but for is_null().
 class File {
  public:
   File(const fs::path& directory, const std::string& name) : name_((directory / name).string()) {
     if (path_exists(name_)) value_ = parse_json_object<Json>(read_text_file(name_, kMostBytes), name_ + ": ");
-    for (auto item = value_.begin(); item != value_.end();)
+    for (auto item = value_.begin(); item != value_.end();) {
+      if (item->is_null()) nulls_.push_back(item.key());
       item = item->is_null() ? value_.erase(item) : std::next(item);
+    }
   }
 
   [[nodiscard]] const Json& value() const { return value_; }
@@ -61,6 +63,9 @@ class File {
   [[nodiscard]] const Json* find(std::string_view key) const {
     const auto found = value_.find(key);
     return found == value_.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] bool is_null(std::string_view key) const {
+    return std::ranges::find(nulls_, key) != nulls_.end();
   }
   [[noreturn]] void refuse(std::string_view key, const Json& found, std::string_view expected) const {
     fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, printable(key),
@@ -92,6 +97,25 @@ class File {
  private:
   std::string name_;
   Json value_ = Json::object();
+  std::vector<std::string> nulls_;  ///< keys with null
+};
+
+/// Special tokens with the keys that name them, each key once, in the order in which transformers has them.
+class SpecialTokens {
+ public:
+  /// Gives a key its token: a later one takes the place of an earlier one.
+  void set(const std::string& key, NamedToken named) {
+    named.token.special = true;
+    const auto found = std::ranges::find(tokens_, key, &std::pair<std::string, NamedToken>::first);
+    if (found != tokens_.end())
+      found->second = std::move(named);
+    else
+      tokens_.emplace_back(key, std::move(named));
+  }
+  [[nodiscard]] const std::vector<std::pair<std::string, NamedToken>>& tokens() const { return tokens_; }
+
+ private:
+  std::vector<std::pair<std::string, NamedToken>> tokens_;
 };
 
 /// Tokens that the files name, by transformers' rules on which file counts.
@@ -117,6 +141,27 @@ class NamedTokens {
     for (const NamedToken& token : special) add(token);
     for (const NamedToken& token : listed_extra()) add(token);
     return std::move(named_);
+  }
+
+  /// Tokens by key: first `bos_token` and the like, then those that only this model has, such as
+  /// `image_token`. A key of the map counts in place of the configuration's, with null too.
+  [[nodiscard]] SpecialTokens by_key() const {
+    SpecialTokens tokens;
+    for (const std::string_view key : kSpecial) {
+      const bool is_in_map = is_legacy_ && (map_.find(key) != nullptr || map_.is_null(key));
+      const File& file = is_in_map ? map_ : config_;
+      if (const Json* value = file.find(key)) tokens.set(std::string(key), file.token(key, *value));
+    }
+    if (is_legacy_) set_others(map_, tokens);
+    set_others(config_, tokens);
+    for (const char* key : {"model_specific_special_tokens", "extra_special_tokens"})
+      for (const File* file : {&config_, &map_}) {
+        const Json* value = file == &map_ && !is_legacy_ ? nullptr : file->find(key);
+        if (value && value->is_object())
+          for (const auto& item : value->items())
+            if (!item.value().is_null()) tokens.set(item.key(), file->token(item.key(), item.value()));
+      }
+    return tokens;
   }
 
  private:
@@ -171,33 +216,19 @@ class NamedTokens {
     return tokens;
   }
 
-  /// Tokens of `bos_token` and similar keys, then those that only this model has, such as `image_token`.
+  /// Tokens of `bos_token` and similar keys.
   [[nodiscard]] std::vector<NamedToken> special_tokens() const {
     std::vector<NamedToken> tokens;
-    for (const std::string_view key : kSpecial) {
-      const Json* value = is_legacy_ ? map_.find(key) : nullptr;
-      const File& file = value ? map_ : config_;
-      if (!value) value = config_.find(key);
-      if (value) tokens.push_back(file.token(key, *value));
-    }
-    if (is_legacy_) add_others(map_, tokens);
-    add_others(config_, tokens);
-    for (const char* key : {"model_specific_special_tokens", "extra_special_tokens"})
-      for (const File* file : {&config_, &map_}) {
-        const Json* value = file == &map_ && !is_legacy_ ? nullptr : file->find(key);
-        if (value && value->is_object())
-          for (const auto& item : value->items())
-            if (!item.value().is_null()) tokens.push_back(file->token(item.key(), item.value()));
-      }
-    for (NamedToken& named : tokens) named.token.special = true;
+    const SpecialTokens special = by_key();
+    for (const auto& [key, named] : special.tokens()) tokens.push_back(named);
     return tokens;
   }
 
-  static void add_others(const File& file, std::vector<NamedToken>& tokens) {
+  static void set_others(const File& file, SpecialTokens& tokens) {
     for (const auto& [key, value] : file.value().items())
       if (key.ends_with("_token") && std::ranges::find(kSpecial, key) == kSpecial.end() &&
           (value.is_string() || value.is_object()))
-        tokens.push_back(file.token(key, value));
+        tokens.set(key, file.token(key, value));
   }
 
   /// Tokens of the list `extra_special_tokens`, formerly `additional_special_tokens`.
@@ -242,6 +273,12 @@ std::string written(const AddedToken& token) {
 
 std::vector<NamedToken> read_named_tokens(const fs::path& directory, const std::vector<AddedToken>& own) {
   return NamedTokens(directory, own).read();
+}
+
+std::map<std::string, NamedToken> read_special_tokens(const fs::path& directory) {
+  const std::vector<AddedToken> none;
+  const SpecialTokens special = NamedTokens(directory, none).by_key();
+  return {special.tokens().begin(), special.tokens().end()};
 }
 
 std::string to_text(const std::vector<NamedToken>& tokens) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,11 @@ struct NamedToken {
 /// here are told in the log, one line a file. Error(kBadData) for a file that is broken.
 [[nodiscard]] std::vector<NamedToken> read_named_tokens(const std::filesystem::path& directory,
                                                         const std::vector<AddedToken>& own);
+
+/// Special tokens by the keys that name them, "eos_token" and the like, as transformers (5) knows them: from
+/// tokenizer_config.json, and from special_tokens_map.json where read_named_tokens() reads it, whose keys
+/// then count. Error(kBadData) for a file that is broken.
+[[nodiscard]] std::map<std::string, NamedToken> read_special_tokens(const std::filesystem::path& directory);
 
 /// Tokens with their flags as text, a line each.
 [[nodiscard]] std::string to_text(const std::vector<NamedToken>& tokens);
