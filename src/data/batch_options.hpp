@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -17,6 +18,7 @@ namespace sluice {
 struct TokenSource {
   std::filesystem::path tokens;
   double weight = 1;
+  std::string key = "data.tokens";  ///< key of the job that names the file, for messages
 };
 
 /// Facts about one token file.

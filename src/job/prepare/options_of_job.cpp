@@ -12,6 +12,8 @@
 
 namespace sluice {
 
+std::string key_of_source(std::size_t index) { return fmt::format("data.source[{}].tokens", index); }
+
 BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
   const DataSettings& data = config.data;
   TokenFileOptions file{.sequence_length = data.sequence_length, .vocab_size = vocab_size};
@@ -22,7 +24,8 @@ BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
   if (evaluates || data.source.empty())
     sources.push_back({data.tokens});
   else
-    for (const SourceSettings& source : data.source) sources.push_back({source.tokens, source.weight});
+    for (const SourceSettings& source : data.source)
+      sources.push_back({source.tokens, source.weight, key_of_source(sources.size())});
   std::optional<PackOptions> pack;
   if (data.pack && !evaluates) pack = {data.pack_window, data.long_documents};
   return {.sources = std::move(sources),
@@ -39,7 +42,9 @@ BatchOptions held_out_options(const JobConfig& config, const std::filesystem::pa
   JobConfig evaluation = config;
   evaluation.job.kind = JobKind::kEvaluate;
   evaluation.data.tokens = tokens;
-  return batch_options(evaluation, vocab_size);
+  BatchOptions options = batch_options(evaluation, vocab_size);
+  options.sources.front().key = "evaluate.tokens";
+  return options;
 }
 
 TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& model) {

@@ -8,6 +8,7 @@
 #include "train/learning_rate.hpp"
 #include "train/trainer_options.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -17,6 +18,9 @@ namespace sluice {
 /// Batch options of the tables [data] and [train]; an evaluation takes every token of data.tokens once.
 /// `vocab_size` is the model's.
 [[nodiscard]] BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size);
+
+/// Key of the tokens of entry `index` of data.source, as messages about job files write it.
+[[nodiscard]] std::string key_of_source(std::size_t index);
 
 /// Batch options of a file that is evaluated while the job trains: every token once.
 [[nodiscard]] BatchOptions held_out_options(const JobConfig& config, const std::filesystem::path& tokens,
