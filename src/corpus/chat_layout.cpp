@@ -45,7 +45,7 @@ class ChatMlLayout : public ChatLayout {
       out.text += "<|im_start|>" + role + "\n";
       const auto begin = static_cast<std::int64_t>(out.text.size());
       out.text += content->get_ref<const std::string&>() + "<|im_end|>\n";
-      if (places == AnswerPlaces::kFound && role == "assistant")
+      if (places != AnswerPlaces::kNone && role == "assistant")
         out.answers.push_back(
             {begin, static_cast<std::int64_t>(out.text.size()), static_cast<std::int64_t>(i)});
     }
@@ -54,6 +54,7 @@ class ChatMlLayout : public ChatLayout {
   [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
     return lay_out(conversation, AnswerPlaces::kNone).text + "<|im_start|>assistant\n";
   }
+  [[nodiscard]] std::string lay_out_turn(const Conversation&) override { return "<|im_start|>user\n"; }
 
  private:
   std::string name_;
@@ -64,7 +65,8 @@ class JinjaLayout : public ChatLayout {
   explicit JinjaLayout(ChatTemplate chat_template) : template_(std::move(chat_template)) {}
 
   [[nodiscard]] LaidOut lay_out(const Conversation& conversation, AnswerPlaces places) override {
-    const Json answer = render(conversation, places, /*is_prompt=*/false);
+    constexpr std::array<const char*, 3> kWanted{"text", "spans", "spans that can be found"};
+    const Json answer = render(conversation, kWanted.at(static_cast<std::size_t>(places)));
     LaidOut out;
     out.text = answer["text"].get<std::string>();
     for (const Json& span : answer["spans"])
@@ -73,16 +75,18 @@ class JinjaLayout : public ChatLayout {
     return out;
   }
   [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
-    return render(conversation, AnswerPlaces::kNone, /*is_prompt=*/true)["text"].get<std::string>();
+    return render(conversation, "prompt")["text"].get<std::string>();
+  }
+  [[nodiscard]] std::string lay_out_turn(const Conversation& conversation) override {
+    return render(conversation, "turn")["text"].get<std::string>();
   }
 
  private:
-  Json render(const Conversation& conversation, AnswerPlaces places, bool is_prompt) {
+  /// Asks the helper process for what render_chat.py says under "wants".
+  Json render(const Conversation& conversation, const char* wanted) {
     if (!helper_) start();
-    const Json request = {{"messages", *conversation.messages},
-                          {"tools", *conversation.tools},
-                          {"wants_spans", places == AnswerPlaces::kFound},
-                          {"is_prompt", is_prompt}};
+    const Json request = {
+        {"messages", *conversation.messages}, {"tools", *conversation.tools}, {"wants", wanted}};
     return ask(request.dump());
   }
 
@@ -136,6 +140,9 @@ class LayoutByTools : public ChatLayout {
   }
   [[nodiscard]] std::string lay_out_prompt(const Conversation& conversation) override {
     return of(conversation).lay_out_prompt(conversation);
+  }
+  [[nodiscard]] std::string lay_out_turn(const Conversation& conversation) override {
+    return of(conversation).lay_out_turn(conversation);
   }
 
  private:

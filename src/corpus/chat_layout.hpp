@@ -38,7 +38,11 @@ struct ChatTemplate {
 };
 
 /// Whether the places of answers in the text are searched.
-enum class AnswerPlaces : std::uint8_t { kNone, kFound };
+enum class AnswerPlaces : std::uint8_t {
+  kNone,
+  kFound,     ///< all of them; one that cannot be told apart from the template's text is an error
+  kIfCertain  ///< those that can be told apart from the template's text
+};
 
 /// Lays out one conversation after another. Not thread-safe.
 class ChatLayout {
@@ -50,6 +54,9 @@ class ChatLayout {
   /// Lays out a conversation followed by the text that the template puts before an answer
   /// (add_generation_prompt).
   [[nodiscard]] virtual std::string lay_out_prompt(const Conversation& conversation) = 0;
+  /// Text that the template would put between the conversation's last message and a user's next one; "" if it
+  /// cannot be told apart from the messages. Errors as lay_out().
+  [[nodiscard]] virtual std::string lay_out_turn(const Conversation& conversation) = 0;
 };
 
 /// Whether the model has a template for the conversation.

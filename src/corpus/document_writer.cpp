@@ -110,6 +110,7 @@ void DocumentWriter::write(const EncodedDocumentPiece& piece, const std::filesys
       begin_masks();
       begin();
       put(ids, piece.mask);
+      writer_->count_answers(piece.answers);
     }
     return end(/*is_framed=*/false);
   }

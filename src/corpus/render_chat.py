@@ -1,8 +1,9 @@
 """Lays conversations out by a model's chat template; `sluice tokenize` starts it and speaks JSON lines with it.
 
 First line in: {"template": text, "tokens": {"bos_token": text, ...}}; out: {} or an error.
-Then for each {"messages": [...], "tools": [...] or null, "wants_spans": bool, "is_prompt": bool}: {"text": text, "spans": [[begin, end, message], ...]}, the bytes of text
-that each assistant message is answerable for. An error is {"error": text, "line": line of the template or 0}.
+Then for each {"messages": [...], "tools": [...] or null, "wants": "text", "prompt", "spans", "spans that can be found" or "turn"}: {"text": text, "spans": [[begin, end, message], ...]},
+the bytes of text that each assistant message is answerable for; for "turn" the text that would lie between the last message and a user's next one.
+An error is {"error": text, "line": line of the template or 0}.
 
 The environment is the one that transformers gives to templates, which are untrusted: sandboxed, with its filters, functions
 and the tag `generation`.
@@ -118,14 +119,19 @@ class Layout:
 
     def lay_out(self, conversation):
         messages = [with_reasoning_names(message) for message in conversation["messages"]]
-        tools = conversation["tools"]
-        text, marked = cut_marks(self.render(messages, tools, conversation["is_prompt"]))
-        if not conversation["wants_spans"]:
+        tools, wants = conversation["tools"], conversation["wants"]
+        text, marked = cut_marks(self.render(messages, tools, wants == "prompt"))
+        if wants == "turn":
+            return {"text": SpanFinder(self, text, messages, tools).turn(), "spans": []}
+        if wants in ("text", "prompt"):
             return {"text": text, "spans": []}
         answers = [index for index, message in enumerate(messages) if message.get("role") == "assistant"]
         if not marked:
             finder = SpanFinder(self, text, messages, tools)
-            return {"text": text, "spans": [finder.span(index) for index in answers]}
+            found = [finder.span(index) for index in answers]
+            if wants == "spans" and None in found:
+                finder.refuse(answers[found.index(None)])
+            return {"text": text, "spans": [span for span in found if span]}
         if len(marked) != len(answers):  # which message each is of is not known
             return {"text": text, "spans": [[*span, -1] for span in marked]}
         return {"text": text, "spans": [[*span, index] for span, index in zip(marked, answers)]}
@@ -142,16 +148,32 @@ class SpanFinder:
     def render(self, messages, prompt=False):
         """The text, or None if the template refuses these messages, which are not the conversation as it is."""
         try:
-            return self.layout.render(messages, self.tools, prompt)
+            return cut_marks(self.layout.render(messages, self.tools, prompt))[0]
         except Exception:  # whatever a template does
             return None
 
+    def refuse(self, index):
+        raise ValueError(f"the template has no {{% generation %}} tags, and what the assistant says in message {index + 1} cannot be told "
+                         "apart from what the template adds; give the model's training template, which has such tags (--template FILE)")
+
     def span(self, index):
+        """[begin, end, index] of an answer; None if it cannot be told apart."""
         found = self.by_prefixes(index) or self.by_words(index)
-        if not found:
-            raise ValueError(f"the template has no {{% generation %}} tags, and what the assistant says in message {index + 1} cannot be told "
-                             "apart from what the template adds; give the model's training template, which has such tags (--template FILE)")
-        return [*(len(self.text[:place].encode()) for place in found), index]
+        return found and [*(len(self.text[:place].encode()) for place in found), index]
+
+    def turn(self):
+        """The template's text between the last message and a user's next one; empty if it cannot be told apart."""
+        longer = self.around(self.messages + [self.question()], self.word + "q")
+        if longer and longer[0].startswith(self.text):
+            return longer[0][len(self.text):]
+        word = self.word + "a"
+        probe = says(self.messages[-1], word, ("tool_calls", *REASONING))
+        ending = self.around(self.messages[:-1] + [probe], word)
+        going_on = self.around(self.messages[:-1] + [probe, self.question()], word)
+        if not ending or not going_on or self.word + "q" not in going_on[1]:
+            return ""
+        behind = going_on[1][:going_on[1].index(self.word + "q")]
+        return behind.removeprefix(ending[1]) if behind.startswith(ending[1]) or not ending[1].strip() else ""
 
     def by_prefixes(self, index):
         """What a message adds behind the prompt for it, where it is laid out alike if others follow it."""

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -37,34 +38,38 @@ Digest digest_of_file(const fs::path& path, const std::function<void()>& on_bloc
 
 /// Digest of a text; rows of JSON count as different from the same bytes as text, since they give other
 /// tokens.
-Digest digest_of_text(const fs::path& text, const std::function<void()>& on_block) {
+Digest digest_of_text(const fs::path& text, SourceForm form, const std::function<void()>& on_block) {
   const Digest bytes = digest_of_file(text, on_block);
-  const SourceForm form = form_of_file(text);
   return form == SourceForm::kText ? bytes
                                    : digest_of(fmt::format("{} {}", bytes.hex(), static_cast<int>(form)));
 }
 
-Digest digest_of_tokenizer(const fs::path& model) {
+/// Lines with the name and the digest of each of these files in a model's directory that is there.
+std::string digests_of(const fs::path& model, std::initializer_list<const char*> names) {
   std::string digests;
-  const bool has_tokenizer = text::Tokenizer::find(model).has_value();
-  for (const char* name : {"tokenizer.json", "tiktoken.model", "tokenizer_config.json",
-                           "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-                           "additional_chat_templates/tool_use.jinja", "config.json"}) {
-    const bool is_missed = !has_tokenizer && name == std::string("tokenizer.json");
-    if (!is_missed && !path_exists(model / name)) continue;
-    digests += fmt::format("{} {}\n", name, digest_of_file(model / name, [] {}).hex());
-  }
-  return digest_of(digests);
+  for (const char* name : names)
+    if (path_exists(model / name))
+      digests += fmt::format("{} {}\n", name, digest_of_file(model / name, [] {}).hex());
+  return digests;
 }
 
 }  // namespace
 
-std::string token_file_name(const fs::path& text, const fs::path& model,
-                            const std::function<void()>& on_block) {
+TokenFileName token_file_name(const fs::path& text, const fs::path& model,
+                              const std::function<void()>& on_block) {
   constexpr std::size_t kDigits = 16;
-  const std::string of_model = digest_of_tokenizer(model).hex();
-  const std::string of_text = digest_of_text(text, on_block).hex();
-  return fmt::format("{}-{}.h5", of_text.substr(0, kDigits), of_model.substr(0, kDigits));
+  const SourceForm form = form_of_file(text);
+  const std::string of_text = digest_of_text(text, form, on_block).hex().substr(0, kDigits);
+  if (!text::Tokenizer::find(model)) static_cast<void>(InputFile::open(model / "tokenizer.json"));
+  const std::string of_model =
+      digests_of(model, {"tokenizer.json", "tiktoken.model", "tokenizer_config.json",
+                         "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+                         "additional_chat_templates/tool_use.jinja", "config.json"});
+  const std::string of_rows = form == SourceForm::kText ? "" : digests_of(model, {"generation_config.json"});
+  const auto name = [&](const std::string& digests) {
+    return fmt::format("{}-{}.h5", of_text, digest_of(digests).hex().substr(0, kDigits));
+  };
+  return {name(of_model + of_rows), name(of_model)};
 }
 
 }  // namespace sluice::corpus

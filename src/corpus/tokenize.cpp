@@ -36,9 +36,7 @@ class Tokenization {
                 [this] { return is_over_ || options_.stops(); }),
         frame_(frame_of(options, tokenizer_)) {
     report_.unused.resize(options.sources.size());
-    encoding_.row = options.row;
-    encoding_.loss = options.loss;
-    encoding_.chat_template = read_chat_template(options.model, options.chat_template);
+    encoding_ = encoding_options(options_, tokenizer_);
     report_.cuts = find_cuts();
     reader_.cut_texts(report_.cuts);
   }
@@ -77,12 +75,12 @@ class Tokenization {
     DocumentFrame frame;
     frame.vocab_size = read_vocab_size(options.model);
     const bool splits = options.documents == DocumentEnds::kEndOfText;
-    if (!options.adds_end_token && !splits) return frame;
+    if (!options.adds_end_token && !splits && options.end_token.empty()) return frame;
     std::optional<text::TokenId> end;
     try {
       end = read_end_token(options.model, tokenizer, options.end_token);
-    } catch (const Error&) {
-      if (options.adds_end_token) throw;
+    } catch (const Error& error) {
+      if (options.adds_end_token || error.code() == ExitCode::kUsage) throw;
     }
     if (options.adds_end_token) frame.end = end;
     if (splits) frame.separator = end;
@@ -158,10 +156,8 @@ class Tokenization {
     report_.documents = output_->writer().document_count();
     report_.targets = output_->writer().target_count();
     report_.has_mask = output_->writer().has_mask();
-    if (report_.tokens == 0)
-      fail(ExitCode::kBadData,
-           "the sources hold no document with a token{}; expected text in at least one of them",
-           holdout_ ? " beside those that are held out" : "");
+    report_.answers = output_->writer().answers();
+    if (report_.tokens == 0) fail_without_tokens(options_.sources, holdout_ != nullptr);
     if (holdout_) {
       report_.holdout_tokens = holdout_->writer().token_count();
       report_.holdout_documents = holdout_->writer().document_count();
@@ -219,6 +215,21 @@ class Tokenization {
 fs::path holdout_path(const fs::path& output) {
   fs::path path = output;
   return path.replace_extension(".holdout" + output.extension().string());
+}
+
+EncodingOptions encoding_options(const TokenizeOptions& options, const text::Tokenizer& tokenizer) {
+  return {.row = options.row,
+          .loss = options.loss,
+          .chat_template = read_chat_template(options.model, options.chat_template),
+          .answer_ends = [&options, &tokenizer] { return read_answer_ends(options.model, tokenizer); }};
+}
+
+void fail_without_tokens(const std::vector<fs::path>& sources, bool holds_out) {
+  std::vector<std::string> names;
+  for (const fs::path& source : sources) names.push_back(source.string());
+  fail(ExitCode::kBadData, "{}: found no document with a token{}; expected text{}", join_some(names),
+       holds_out ? " beside those that are held out" : "",
+       names.size() == 1 ? "" : " in at least one of them");
 }
 
 std::vector<std::string> unused_key_lines(const TokenizeOptions& options, const TokenizeReport& report) {

@@ -50,6 +50,7 @@ struct TokenizeReport {
   std::int64_t targets = 0;          ///< number of tokens of the output that a job can learn
   std::int64_t holdout_targets = 0;  ///< targets in the held-out documents
   bool has_mask = false;
+  AnswerCounts answers;              ///< learnt answers of conversations in the output
   std::int64_t empty_documents = 0;  ///< number of documents without tokens, which are left out
   std::int64_t repairs = 0;          ///< number of parts that were not UTF-8, and were read as U+FFFD
   std::int64_t bad_line_count = 0;
@@ -57,6 +58,13 @@ struct TokenizeReport {
   std::vector<UnusedKeys> unused;      ///< unused keys of each source's rows
   bool is_stopped = false;
 };
+
+/// Options of encoding documents. `tokenizer` is that of options.model; both must outlive the result.
+[[nodiscard]] EncodingOptions encoding_options(const TokenizeOptions& options,
+                                               const text::Tokenizer& tokenizer);
+
+/// Throws Error(kBadData): no document of the sources has a token, or only those that are held out have one.
+[[noreturn]] void fail_without_tokens(const std::vector<std::filesystem::path>& sources, bool holds_out);
 
 /// Lines about unused keys, one per source: "rows.jsonl: not used: 'id' (200 rows), 'score' (3 rows)".
 [[nodiscard]] std::vector<std::string> unused_key_lines(const TokenizeOptions& options,

@@ -1,5 +1,6 @@
 #include "data/source_files.hpp"
 
+#include "base/at_place.hpp"
 #include "base/checked.hpp"
 #include "base/digest.hpp"
 #include "base/error.hpp"
@@ -40,11 +41,15 @@ void add_packing(const Packer& packer, SourceFacts& facts) {
 
 }  // namespace
 
+TokenFile open_source(const TokenSource& source, const TokenFileOptions& options) {
+  return at_place(source.key, [&] { return TokenFile::open(source.tokens, options); });
+}
+
 SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   TokenFileOptions file = options.file;
   if (options.pack) file.keep_rest = true;  // packed files may have any number of tokens
   for (const TokenSource& named : options.sources) {
-    OpenSource& source = sources_.emplace_back(OpenSource{TokenFile::open(named.tokens, file)});
+    OpenSource& source = sources_.emplace_back(OpenSource{open_source(named, file)});
     facts_.push_back(facts_of(source.file, options));
     if (!options.pack) continue;
     source.packer.emplace(source.file, *options.pack, options.file.sequence_length, options.order,
@@ -105,8 +110,17 @@ void SourceFiles::require_targets() const {
     fail(ExitCode::kBadData,
          "{}: none of the tokens that are read is a target, so there is nothing to predict: {}",
          join_some(idle), causes.front());
+  warn_of_endless_answers();
   for (std::size_t i = 0; i < idle.size(); ++i)
     log::warning("{}: none of the tokens that the steps read of it is a target: {}", idle[i], causes[i]);
+}
+
+/// Warns of answers that teach no end, in files that steps read; an evaluation teaches nothing.
+void SourceFiles::warn_of_endless_answers() const {
+  if (options_.file.keep_rest) return;
+  for (const OpenSource& source : sources_)
+    if (source.read > 0 && source.file.answers().endless > 0)
+      log::warning("{}: {}", source.file.name(), endless_text(source.file.answers()));
 }
 
 bool SourceFiles::has_marks() const {

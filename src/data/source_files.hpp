@@ -18,6 +18,9 @@
 
 namespace sluice {
 
+/// Opens a token file. Errors of TokenFile::open(), with the source's key.
+[[nodiscard]] TokenFile open_source(const TokenSource& source, const TokenFileOptions& options);
+
 /// Token files of a mixture, on rank 0.
 class SourceFiles {
  public:
@@ -29,7 +32,7 @@ class SourceFiles {
 
   /// Checks all ids and masks that the steps will read, in pieces as of TokenCheck: pieces must be run once
   /// each, in ascending order. The last one throws Error(kBadData) if the steps read no target at all, and
-  /// warns of a file that gives them none.
+  /// warns of a file that gives them none, and of one with answers that teach no end.
   [[nodiscard]] std::int64_t check_pieces() const;
   void check(std::int64_t piece);
 
@@ -62,6 +65,7 @@ class SourceFiles {
   [[nodiscard]] static std::int64_t pieces_of(const OpenSource& source);
   [[nodiscard]] static bool has_target(const OpenSource& source);
   void require_targets() const;
+  void warn_of_endless_answers() const;
   [[nodiscard]] std::string sample_of(std::size_t source);
 
   BatchOptions options_;

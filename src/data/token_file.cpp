@@ -62,6 +62,16 @@ std::int64_t count_sequences(const hdf5::File& file, const std::vector<std::int6
        kDataset, file.name(), shape_text(shape));
 }
 
+/// Numbers of answers that TokenWriter kept in the file; attributes of other programs count as absent.
+AnswerCounts answers_in(const hdf5::File& file) {
+  const auto number = [&](const char* name) {
+    const std::vector<std::int64_t> values = file.attribute<std::int64_t>("/", name);
+    return values.size() == 1 ? values.front() : 0;
+  };
+  if (!file.has_attribute("/", kAnswersAttribute) || !file.has_attribute("/", kEndlessAttribute)) return {};
+  return {number(kAnswersAttribute), number(kEndlessAttribute)};
+}
+
 /// Number of elements of a shape; open_tokens() has refused shapes for which it overflows.
 std::int64_t product(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -92,6 +102,7 @@ TokenFile::TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptio
   check_separator(file_, options);
   if (DocumentStarts::are_in(file_)) starts_.emplace(file_, token_count_);
   if (LossMask::is_in(file_)) mask_.emplace(file_, tokens_.shape());
+  answers_ = answers_in(file_);
 }
 
 TokenFile TokenFile::open(const std::filesystem::path& path, const TokenFileOptions& options) {

@@ -2,6 +2,7 @@
 // 1], and perhaps `document_starts` and `loss_mask`.
 #pragma once
 
+#include "data/answer_counts.hpp"
 #include "data/batch.hpp"
 #include "data/document_starts.hpp"
 #include "data/loss_mask.hpp"
@@ -47,6 +48,9 @@ class TokenFile {
   /// Whether the file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return mask_.has_value(); }
 
+  /// Numbers of answers in the file's conversations, as TokenWriter keeps them; 0 in files of other programs.
+  [[nodiscard]] const AnswerCounts& answers() const { return answers_; }
+
   /// Number of documents, for which the whole file is read: as many as read_sequence() marks. A stream
   /// without marks is one document, and so is a row.
   [[nodiscard]] std::int64_t count_documents() const;
@@ -89,6 +93,7 @@ class TokenFile {
   std::int64_t sequence_count_;
   std::optional<DocumentStarts> starts_;
   std::optional<LossMask> mask_;
+  AnswerCounts answers_;
 };
 
 }  // namespace sluice

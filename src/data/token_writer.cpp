@@ -71,6 +71,10 @@ hdf5::File& TokenWriter::finish() {
   tokens_.finish();
   starts_.finish();
   if (mask_) mask_->finish();
+  if (answers_.all > 0) {
+    file_.set_attribute("/", kAnswersAttribute, answers_.all);
+    file_.set_attribute("/", kEndlessAttribute, answers_.endless);
+  }
   return file_;
 }
 

@@ -1,6 +1,7 @@
 // Writes token files, which token_file.hpp reads.
 #pragma once
 
+#include "data/answer_counts.hpp"
 #include "io/hdf5.hpp"
 
 #include <cstdint>
@@ -26,6 +27,8 @@ class TokenWriter {
   void begin_document();
   /// Appends tokens; `mask` has one value for each, or is empty if there is no `loss_mask`. Error(kIo).
   void append(std::span<const std::int32_t> tokens, std::span<const std::int32_t> mask);
+  /// Adds to the numbers of answers that the file keeps.
+  void count_answers(const AnswerCounts& answers) { answers_ += answers; }
   /// Writes the rest; nothing can be appended afterwards. The file stays open until close(), for attributes.
   /// Error(kIo).
   hdf5::File& finish();
@@ -36,6 +39,7 @@ class TokenWriter {
   [[nodiscard]] std::int64_t document_count() const { return starts_.count(); }
   /// Number of tokens that a job can learn: they begin no document, and their mask, if there is one, is 1.
   [[nodiscard]] std::int64_t target_count() const { return targets_; }
+  [[nodiscard]] const AnswerCounts& answers() const { return answers_; }
 
  private:
   /// A dataset that grows, and its rows that are still in memory.
@@ -60,6 +64,7 @@ class TokenWriter {
   Column<std::int64_t> starts_;
   std::optional<Column<std::int32_t>> mask_;
   std::int64_t targets_ = 0;
+  AnswerCounts answers_;
   bool begins_ = false;  ///< whether the next token begins a document
 };
 

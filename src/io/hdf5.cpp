@@ -272,6 +272,12 @@ void File::change_attribute(const std::string& path, const std::string& name, st
   check(H5Awrite(attribute.id(), H5T_NATIVE_INT64, &value), doing);
 }
 
+bool File::has_attribute(const std::string& path, const std::string& name) const {
+  const std::string object = path + "@" + name;
+  return check(H5Aexists_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT),
+               {ExitCode::kBadData, "read the attribute", object, name_}) > 0;
+}
+
 std::string File::text_attribute(const std::string& path, const std::string& name) const {
   const std::string object = path + "@" + name;
   const Doing doing{ExitCode::kBadData, "read the attribute", object, name_};

@@ -133,6 +133,7 @@ class File {
   void set_attribute(const std::string& path, const std::string& name, std::int64_t value);
   /// Changes the number in an attribute.
   void change_attribute(const std::string& path, const std::string& name, std::int64_t value);
+  [[nodiscard]] bool has_attribute(const std::string& path, const std::string& name) const;
   [[nodiscard]] std::string text_attribute(const std::string& path, const std::string& name) const;
   template <Element T>
   [[nodiscard]] std::vector<T> attribute(const std::string& path, const std::string& name) const;

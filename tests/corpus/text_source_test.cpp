@@ -14,16 +14,16 @@ namespace {
 using test::expect_error;
 using test::TemporaryDirectory;
 
-class TokenFileName : public testing::Test {
+class TokenFileNames : public testing::Test {
  protected:
   std::string name() {
-    return token_file_name(directory_ / "a.txt", directory_.path(), [&] { ++blocks_; });
+    return token_file_name(directory_ / "a.txt", directory_.path(), [&] { ++blocks_; }).name;
   }
   TemporaryDirectory directory_;
   int blocks_ = 0;
 };
 
-TEST_F(TokenFileName, changes_with_the_text_and_with_all_that_says_how_it_becomes_tokens) {
+TEST_F(TokenFileNames, changes_with_the_text_and_with_all_that_says_how_it_becomes_tokens) {
   std::set<std::string> names;
   static_cast<void>(directory_.write("tokenizer.json", "{}"));
   static_cast<void>(directory_.write("a.txt", "whale"));
@@ -42,14 +42,26 @@ TEST_F(TokenFileName, changes_with_the_text_and_with_all_that_says_how_it_become
   EXPECT_TRUE(names.insert(name()).second);
 }
 
-TEST_F(TokenFileName, tells_rows_of_json_from_the_same_bytes_as_a_text) {
+TEST_F(TokenFileNames, tells_rows_of_json_from_the_same_bytes_as_a_text) {
   static_cast<void>(directory_.write("tokenizer.json", "{}"));
   static_cast<void>(directory_.write("a.txt", "{\"text\": \"whale\"}\n"));
   static_cast<void>(directory_.write("a.jsonl", "{\"text\": \"whale\"}\n"));
-  EXPECT_NE(name(), token_file_name(directory_ / "a.jsonl", directory_.path(), [] {}));
+  EXPECT_NE(name(), token_file_name(directory_ / "a.jsonl", directory_.path(), [] {}).name);
 }
 
-TEST_F(TokenFileName, looks_at_all_of_a_long_text_block_by_block) {
+TEST_F(TokenFileNames, changes_with_the_end_tokens_of_answers_for_rows_of_json_alone) {
+  static_cast<void>(directory_.write("tokenizer.json", "{}"));
+  static_cast<void>(directory_.write("a.txt", "whale"));
+  static_cast<void>(directory_.write("a.jsonl", "{\"text\": \"whale\"}\n"));
+  const auto of_rows = [&] { return token_file_name(directory_ / "a.jsonl", directory_.path(), [] {}); };
+  const std::string text = name(), rows = of_rows().name;
+  static_cast<void>(directory_.write("generation_config.json", "{\"eos_token_id\": 1}"));
+  EXPECT_EQ(name(), text);
+  EXPECT_NE(of_rows().name, rows);
+  EXPECT_EQ(of_rows().earlier, rows) << "as earlier versions called it";
+}
+
+TEST_F(TokenFileNames, looks_at_all_of_a_long_text_block_by_block) {
   static_cast<void>(directory_.write("tokenizer.json", "{}"));
   std::string text(9 << 20, 'a');
   static_cast<void>(directory_.write("a.txt", text));
@@ -60,7 +72,7 @@ TEST_F(TokenFileName, looks_at_all_of_a_long_text_block_by_block) {
   EXPECT_NE(name(), before);
 }
 
-TEST_F(TokenFileName, needs_a_text_and_a_tokenizer) {
+TEST_F(TokenFileNames, needs_a_text_and_a_tokenizer) {
   static_cast<void>(directory_.write("a.txt", "whale"));
   expect_error(ExitCode::kBadData, {"tokenizer.json"}, [&] { static_cast<void>(name()); });
   static_cast<void>(directory_.write("tokenizer.json", "{}"));

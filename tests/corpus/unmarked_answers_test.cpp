@@ -81,7 +81,8 @@ class UnmarkedAnswers : public testing::TestWithParam<std::string> {
     const EncodingOptions options{
         .row = {},
         .loss = loss,
-        .chat_template = read_chat_template(directory(), directory() / "plain.jinja")};
+        .chat_template = read_chat_template(directory(), directory() / "plain.jinja"),
+        .answer_ends = [this] { return read_answer_ends(directory(), tokenizer_); }};
     DocumentEncoder encoder(tokenizer_, options);
     const std::vector<std::string> conversations = lines_of(kChats / "turns.jsonl");
     const std::vector<std::string> wanted = lines_of(directory() / "tagged.jsonl");
@@ -90,6 +91,7 @@ class UnmarkedAnswers : public testing::TestWithParam<std::string> {
       const Json row = Json::parse(wanted[i]);
       const EncodedDocumentPiece piece = encoder.encode({.bytes = line(conversations[i]), .is_json = true});
       EXPECT_EQ(piece.fault, "") << "line " << i + 1;
+      EXPECT_EQ(piece.answers.endless, 0) << "line " << i + 1;
       EXPECT_EQ(piece.ids, row["ids"].get<std::vector<text::TokenId>>()) << "line " << i + 1;
       EXPECT_EQ(ranges_of(piece.mask), expected(row["answers"].get<Ranges>(), piece.ids.size()))
           << "line " << i + 1;

@@ -1,5 +1,6 @@
 #include "data/token_file.hpp"
 
+#include "data/token_writer.hpp"
 #include "support/expect_error.hpp"
 #include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
@@ -69,6 +70,21 @@ TEST(TokenFile, cuts_a_stream_into_sequences_that_share_a_token) {
   EXPECT_EQ(file.sequence_count(), 3);
   EXPECT_THAT(sequence(file, 0, 4), testing::ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(sequence(file, 2, 4), testing::ElementsAre(8, 9, 10, 11, 12));
+}
+
+TEST(TokenFile, knows_how_many_answers_of_its_conversations_teach_no_end) {
+  const TemporaryDirectory directory;
+  TokenWriter writer(directory / "answers.h5", "answers.h5");
+  writer.begin_document();
+  const std::vector<std::int32_t> ids{1, 2, 3, 4, 5};
+  writer.append(ids, {});
+  writer.count_answers({.all = 3, .endless = 1});
+  writer.count_answers({.all = 2, .endless = 1});
+  writer.finish();
+  writer.close();
+  EXPECT_EQ(open_file(directory / "answers.h5", 4).answers().all, 5);
+  EXPECT_EQ(open_file(directory / "answers.h5", 4).answers().endless, 2);
+  EXPECT_EQ(open_file(write_tokens(directory, DType::kInt32, {13}), 4).answers().all, 0);
 }
 
 TEST(TokenFile, leaves_out_what_is_too_short_for_a_sequence) {

@@ -94,7 +94,13 @@ class Refused(TextsTest):
             self.expect(sluice(command, endless), 65, "end")
         (self.model / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>"}))
         for command in ("check", "run"):
-            self.expect(sluice(command, missing), 65, "none.txt")
+            self.expect(sluice(command, missing), 65, "data.tokens: ", "none.txt")
+        gone = self.text_job("gone.toml", self.directory / "none.h5")
+        blank = self.directory / "blank.txt"
+        blank.write_text("\n\n \n")
+        for command in ("check", "run"):
+            self.expect(sluice(command, gone), 65, "data.tokens: ", "none.h5")
+            self.expect(sluice(command, self.text_job("blank.toml", blank)), 65, "data.tokens: ", "blank.txt", "no document with a token")
         (self.model / "tokenizer.json").unlink()
         for command in ("check", "run"):
             self.expect(sluice(command, endless), 65, "tokenizer.json")

@@ -258,6 +258,28 @@ class Chats(TokenizeTest):
         (model / "chat_template.jinja").write_text("{{ ''.__class__.__mro__ }}")
         self.tokenize(model, source, "--loss", "all", status=65, parts=["chats.jsonl:1:", "SecurityError"])
 
+    def test_answers_that_teach_no_end_are_counted_by_tokenize_check_and_the_job(self):
+        model, _ = self.chatml()
+        (model / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>"}))
+        config = json.loads((FIXTURES / "qwen3-moe-tiny/config.json").read_text())
+        (model / "config.json").write_text(json.dumps(config | {"vocab_size": 4096}))
+        source = self.lines("chats.jsonl", *[{"messages": self.CONVERSATION}] * 40)
+        told = ["80 of 80 answers teach no end", "generation_config.json"]
+        path, result = self.tokenize(model, source)
+        self.expect_once(result, told[0])
+        tables = {"job": {"kind": "train", "output": self.directory / "run"}, "model": {"path": model, "init": "random"},
+                  "data": {"sequence_length": 16}, "train": {"steps": 1, "batch_sequences": 1}}
+        for tokens in (path, source):
+            job = self.write_job(**tables | {"data": tables["data"] | {"tokens": tokens}})
+            for command in ("check", "run"):
+                result = sluice(command, job)
+                self.expect(result, 0, *told)
+                self.expect_once(result, told[0])
+            shutil.rmtree(self.directory / "run")
+        (model / "generation_config.json").write_text(json.dumps({"eos_token_id": [self.id_of(model, "<|im_end|>")]}))
+        for result in (self.tokenize(model, source, out="ends-out.h5")[1], sluice("check", job)):
+            self.assertNotIn("teach no end", result.output)
+
     def test_a_model_without_a_template_says_so(self):
         source = self.lines("chats.jsonl", {"messages": self.CONVERSATION})
         self.tokenize(self.model(), source, status=65, parts=["chats.jsonl:1:", "no chat template"])
@@ -278,7 +300,12 @@ class BadInput(TokenizeTest):
         model, source = self.model(), self.write("a.txt", "text of some length, é 123")
         self.tokenize(model, self.directory / "nothing.txt", status=65, parts=["nothing.txt"])
         self.tokenize(model, self.directory, status=65, parts=["not a regular file"])
-        self.tokenize(model, self.write("empty.txt", ""), status=65, parts=["no document with a token"])
+        for blank in ("", "\n\n \n"):
+            self.tokenize(model, self.write("empty.txt", blank), status=65, parts=["empty.txt", "no document with a token"])
+        for token in ("whale song", ""):
+            self.tokenize(model, source, "--eos", token, status=64, parts=["--eos", "token"])
+        self.tokenize(model, source, "--eos", "whale song", "--no-eos", status=64, parts=["--eos"])
+        self.tokenize(model, self.write("half.jsonl", '{"text": "a \\ud83d"}\n'), status=65, parts=["half.jsonl:1: ", "surrogate"])
         small = self.model(name="small", vocab_size=50)
         self.tokenize(small, source, status=65, parts=["the ids 0 to 49", "another model's"])
         (model / "config.json").unlink()

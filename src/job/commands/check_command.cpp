@@ -1,8 +1,10 @@
+#include "base/at_place.hpp"
 #include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "corpus/model_tokens.hpp"
 #include "corpus/source/source_form.hpp"
+#include "corpus/text_survey.hpp"
 #include "data/source_files.hpp"
 #include "device/devices.hpp"
 #include "io/file.hpp"
@@ -62,15 +64,31 @@ void check_pieces(SourceFiles& files) {
 }
 
 /// Checks the tokenizer and its files, which tokenize texts.
-void check_text_model(const JobConfig& config) {
-  const text::Tokenizer tokenizer = text::Tokenizer::load(config.model.path);
+text::Tokenizer check_text_model(const JobConfig& config) {
+  text::Tokenizer tokenizer = text::Tokenizer::load(config.model.path);
   static_cast<void>(corpus::read_end_token(config.model.path, tokenizer, ""));
+  return tokenizer;
 }
 
-void check_text(const fs::path& text) {
-  const bool is_rows = corpus::form_of_file(text) != corpus::SourceForm::kText;
-  console::line("data      {} is {} of {}, of which the job makes tokens", text.string(),
-                is_rows ? "rows of JSON" : "text", format_bytes(InputFile::open(text).size_bytes()));
+/// Checks the front of a text, by the model's tokenizer if it has one.
+void check_text(const NamedText& text, const JobConfig& config, const text::Tokenizer* tokenizer) {
+  const bool is_rows = corpus::form_of_file(text.path) != corpus::SourceForm::kText;
+  console::line("data      {} is {} of {}, of which the job makes tokens", text.path.string(),
+                is_rows ? "rows of JSON" : "text", format_bytes(InputFile::open(text.path).size_bytes()));
+  if (tokenizer == nullptr) return;
+  const corpus::TextSurvey survey = corpus::survey_text(text.path, config.model.path, *tokenizer);
+  const bool is_learnt = config.job.kind == JobKind::kTrain && text.key != "evaluate.tokens";
+  if (is_learnt && survey.answers.endless > 0)
+    log::warning("{}: {}{}", text.path.string(), survey.is_whole ? "" : "in its first MiB ",
+                 endless_text(survey.answers));
+}
+
+void check_texts(const std::vector<NamedText>& texts, const JobConfig& config, Findings& findings) {
+  std::optional<text::Tokenizer> tokenizer;
+  if (!texts.empty()) findings.examine([&] { tokenizer.emplace(check_text_model(config)); });
+  for (const NamedText& text : texts)
+    findings.examine(
+        [&] { at_place(text.key, [&] { check_text(text, config, tokenizer ? &*tokenizer : nullptr); }); });
 }
 
 DataIdentity check_sources(const JobConfig& config, const BatchOptions& options) {
@@ -91,7 +109,7 @@ std::optional<DataIdentity> check_trained_tokens(const JobConfig& config, std::i
   }
   // The share of each file that is read is known only when all files exist.
   for (const TokenSource& source : options.sources)
-    if (!is_text(source)) findings.examine([&] { TokenFile::open(source.tokens, options.file); });
+    if (!is_text(source)) findings.examine([&] { static_cast<void>(open_source(source, options.file)); });
   return data;
 }
 
@@ -102,18 +120,17 @@ void check_held_out(const JobConfig& config, const fs::path& tokens, std::int64_
                 counted(files.facts().front().documents, "document"));
 }
 
-/// Checks token files and texts, held-out ones too, and prints a line for each kind. Texts are not tokenized:
-/// faults inside one are found when the job tokenizes it. Returns the identity of training's token files, if
+/// Checks token files and texts, held-out ones too, and prints a line for each kind. Of texts only the front
+/// is read: faults behind it are found when the job tokenizes it. Returns the identity of training's token files, if
 /// all of them exist.
 std::optional<DataIdentity> check_token_inputs(const JobConfig& config, std::int64_t vocab_size,
                                                Findings& findings) {
   const bool trains = config.job.kind == JobKind::kTrain;
   if (!trains && config.job.kind != JobKind::kEvaluate) return std::nullopt;
-  std::optional<std::vector<fs::path>> texts;
+  std::optional<std::vector<NamedText>> texts;
   findings.examine([&] { texts = texts_of(config); });
   if (!texts) return std::nullopt;  // a pipe or compressed file is no input of tokens
-  if (!texts->empty()) findings.examine([&] { check_text_model(config); });
-  for (const fs::path& text : *texts) findings.examine([&] { check_text(text); });
+  check_texts(*texts, config, findings);
   const std::optional<DataIdentity> data = check_trained_tokens(config, vocab_size, findings);
   if (!trains || config.evaluate.every_steps == 0) return data;
   for (const fs::path& tokens : config.evaluate.tokens)

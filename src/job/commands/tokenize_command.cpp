@@ -44,6 +44,8 @@ void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& o
   if (options.holdout_share > 0) warn_of_holdout(report, options);
   for (const std::string& line : corpus::unused_key_lines(options, report)) console::line("{}", line);
   if (report.empty_documents > 0) console::line("{} empty documents left out", report.empty_documents);
+  if (report.answers.endless > 0)
+    log::warning("{}: {}", options.output.string(), endless_text(report.answers));
   if (report.repairs > 0)
     log::warning("{} places are no UTF-8 and were read as U+FFFD; are the sources in another encoding?",
                  report.repairs);
@@ -103,7 +105,10 @@ void add_tokenize(CommandLine& line) {
   command.add_option("--field", arguments.row.field, "Key of the text in JSONL; left out: a chat, or 'text'");
   command.add_option("--template", arguments.chat_template,
                      "Chat template for chats, a file; left out: the model's");
-  command.add_option("--eos", arguments.end_token, "Token that ends a document; left out: the model's");
+  command.add_option("--eos", arguments.end_token, "Token that ends a document; left out: the model's")
+      ->check([](const std::string& token) {
+        return token.empty() ? std::string("found \"\", expected a token; --no-eos adds none") : "";
+      });
   command.add_flag("!--no-eos", arguments.adds_end_token, "Add no such token");
   add_choice(command, "--loss", arguments.loss,
              {{"assistant", Loss::kAssistant}, {"all", Loss::kAll}, {"last", Loss::kLast}},

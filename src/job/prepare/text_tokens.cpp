@@ -1,5 +1,6 @@
 #include "job/prepare/text_tokens.hpp"
 
+#include "base/at_place.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -10,6 +11,7 @@
 #include "corpus/tokenize.hpp"
 #include "io/path.hpp"
 #include "job/console.hpp"
+#include "job/prepare/options_of_job.hpp"
 #include "job/prepare/process_limits.hpp"
 #include "job/progress_line.hpp"
 
@@ -21,15 +23,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Calls a function with every path from which the job reads tokens.
-void for_each_token_path(JobConfig& config, const std::function<void(fs::path& path)>& visit) {
+/// Calls a function with every path from which the job reads tokens, and its key.
+void for_each_token_path(JobConfig& config,
+                         const std::function<void(fs::path& path, const std::string& key)>& visit) {
   const bool trains = config.job.kind == JobKind::kTrain;
   if (!trains && config.job.kind != JobKind::kEvaluate) return;
-  if (!config.data.tokens.empty()) visit(config.data.tokens);
+  if (!config.data.tokens.empty()) visit(config.data.tokens, "data.tokens");
   if (!trains) return;
-  for (SourceSettings& source : config.data.source) visit(source.tokens);
+  for (std::size_t i = 0; i < config.data.source.size(); ++i)
+    visit(config.data.source[i].tokens, key_of_source(i));
   if (config.evaluate.every_steps == 0) return;
-  for (fs::path& tokens : config.evaluate.tokens) visit(tokens);
+  for (fs::path& tokens : config.evaluate.tokens) visit(tokens, "evaluate.tokens");
 }
 
 /// Removes leftovers of a killed run; this run holds the lock of its directory.
@@ -65,8 +69,11 @@ void make_tokens(const fs::path& text, const fs::path& target, const JobContext&
 }
 
 fs::path token_file_of(const fs::path& text, const JobContext& context, const std::function<void()>& tell) {
-  const std::string name = corpus::token_file_name(text, context.config().model.path, tell);
-  const fs::path target = context.directory.file("tokens") / name;
+  const corpus::TokenFileName names = corpus::token_file_name(text, context.config().model.path, tell);
+  const fs::path folder = context.directory.file("tokens");
+  // A run that an earlier version began goes on with the tokens that it began with.
+  const bool is_earlier = !fs::exists(folder / names.name) && fs::exists(folder / names.earlier);
+  const fs::path target = folder / (is_earlier ? names.earlier : names.name);
   if (fs::exists(target))
     console::line("tokens    of {} are there already: {}", text.string(), target.string());
   else
@@ -76,22 +83,22 @@ fs::path token_file_of(const fs::path& text, const JobContext& context, const st
 
 }  // namespace
 
-std::vector<fs::path> texts_of(const JobConfig& config) {
+std::vector<NamedText> texts_of(const JobConfig& config) {
   JobConfig copy = config;
-  std::vector<fs::path> texts;
-  for_each_token_path(copy, [&](const fs::path& path) {
-    if (corpus::is_text(path)) texts.push_back(path);
+  std::vector<NamedText> texts;
+  for_each_token_path(copy, [&](const fs::path& path, const std::string& key) {
+    if (at_place(key, [&] { return corpus::is_text(path); })) texts.push_back({path, key});
   });
   return texts;
 }
 
 JobConfig with_token_files(JobContext& context) {
   JobConfig config = context.config();
-  for_each_token_path(config, [&](fs::path& path) {
+  for_each_token_path(config, [&](fs::path& path, const std::string& key) {
     // Only rank 0 looks, because other machines need not have the file.
     fs::path made;
     run_long_on_root(context.comm, [&](const std::function<void()>& tell) {
-      made = corpus::is_text(path) ? token_file_of(path, context, tell) : path;
+      made = at_place(key, [&] { return corpus::is_text(path) ? token_file_of(path, context, tell) : path; });
     });
     path = share_from_root(context.comm, [&] { return made.string(); });
   });
