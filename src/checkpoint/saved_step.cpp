@@ -202,6 +202,7 @@ SavedStep step_from(const Reader& in) {
   const Reader data(in.at("data"), in.name());
   step.sequences = data.integer("sequences");
   step.data_digest = data.text("digest");
+  if (data.has("whole_digest")) step.whole_data_digest = data.text("whole_digest");
   if (data.has("packing"))
     for (const json& source : data.array("packing")) {
       const Reader position(source, in.name());
@@ -282,6 +283,7 @@ std::string to_manifest(const SavedStep& step) {
                {"data", {{"sequences", step.sequences}, {"digest", step.data_digest}}},
                {"files", std::move(files)}};
   if (!step.hosts.empty()) content["hosts"] = step.hosts;
+  if (!step.whole_data_digest.empty()) content["data"]["whole_digest"] = step.whole_data_digest;
   for (const PackPosition& position : step.packing)
     content["data"]["packing"].push_back({{"window", position.window}, {"given", position.given}});
   if (step.attempt > 0) content["attempt"] = step.attempt;

@@ -84,6 +84,7 @@ struct SavedStep {
   std::filesystem::path started_in{};
   std::int64_t sequences = 0;           ///< number of sequences in the token files
   std::string data_digest{};            ///< digest of some of these sequences
+  std::string whole_data_digest{};      ///< digest of all tokens; "" of large files and in earlier versions
   std::vector<PackPosition> packing{};  ///< position in each source, if documents are packed
   /// Digest of the frozen weights, which the checkpoint does not hold; "" if there are none.
   std::string base_digest{};

@@ -83,6 +83,10 @@ std::string BatchSource::sample_digest() {
   return share_from_root(comm_, [&] { return files_->sample_digest(); });
 }
 
+std::string BatchSource::whole_digest() {
+  return share_from_root(comm_, [&] { return files_->whole_digest(); });
+}
+
 std::vector<PackPosition> BatchSource::positions(std::int64_t step) {
   if (!files_ || !options_.pack) return {};
   const std::vector<std::int64_t> given = mixture_->taken(step * options_.batch_sequences);

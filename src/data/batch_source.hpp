@@ -45,6 +45,8 @@ class BatchSource {
   /// Collective over the communicator. Digest that identifies the token files, see
   /// SourceFiles::sample_digest().
   [[nodiscard]] std::string sample_digest();
+  /// Collective over the communicator. Digest of all tokens, see SourceFiles::whole_digest().
+  [[nodiscard]] std::string whole_digest();
 
   /// Collective over the communicator. This rank's share of the batch of `step`, possibly no sequence. Rank 0
   /// holds the global batch meanwhile (8 bytes a token, 9 with documents), the others their share alone. A

@@ -151,6 +151,16 @@ std::string SourceFiles::sample_digest() {
   return digest_of(all).hex();
 }
 
+std::string SourceFiles::whole_digest() const {
+  constexpr std::int64_t kMostTokens = std::int64_t{4} << 20;
+  std::string all;
+  for (const OpenSource& source : sources_) {
+    if (source.file.token_count() > kMostTokens) return "";
+    all += source.file.digest().hex();
+  }
+  return digest_of(all).hex();
+}
+
 std::string SourceFiles::sample_of(std::size_t source) {
   constexpr std::int64_t kMost = 16;
   const std::int64_t count = std::min(kMost, options_.batch_sequences);

@@ -45,6 +45,8 @@ class SourceFiles {
   /// Digest that identifies the files: of up to 16 sequences that the first batch would have for a single
   /// file; for several files of their digests and sizes.
   [[nodiscard]] std::string sample_digest();
+  /// Digest of all tokens of the files, which it reads whole; "" if one has more than 4 Mi tokens.
+  [[nodiscard]] std::string whole_digest() const;
 
   /// Reads a sequence as TokenFile::read_sequence() does; for packed documents the packed sequence of that
   /// number, with padding.

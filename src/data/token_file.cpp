@@ -245,6 +245,26 @@ std::int64_t TokenFile::count_documents() const {
   return documents;
 }
 
+Digest TokenFile::digest() const {
+  const std::vector<std::int64_t> shape = tokens_.shape();
+  const std::int64_t width = is_stream_ ? 1 : shape[1];  // tokens of a row of the dataset
+  const std::int64_t most = std::max<std::int64_t>(1, kCheckedTokens / width);
+  std::string digests;
+  for (std::int64_t first = 0; first < shape[0]; first += most) {
+    const std::int64_t rows = std::min(most, shape[0] - first);
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(rows * width));
+    std::vector<TokenMark> marks(ids.size(), TokenMark::kInside);
+    const hdf5::Hyperslab box =
+        is_stream_ ? hdf5::Hyperslab{{first}, {rows}} : hdf5::Hyperslab{{first, 0}, {rows, width}};
+    tokens_.read<std::int64_t>(box, ids);
+    if (starts_) starts_->mark(first * width, marks);
+    if (mask_) mask_->mark(box, marks);
+    digests += digest_of(std::as_bytes(std::span(ids)), 0).hex();
+    digests += digest_of(std::as_bytes(std::span(marks)), 0).hex();
+  }
+  return digest_of(digests);
+}
+
 void TokenFile::mark(std::int64_t index, std::span<const std::int64_t> ids,
                      std::span<TokenMark> marks) const {
   std::ranges::fill(marks, TokenMark::kInside);

@@ -2,6 +2,7 @@
 // 1], and perhaps `document_starts` and `loss_mask`.
 #pragma once
 
+#include "base/digest.hpp"
 #include "data/answer_counts.hpp"
 #include "data/batch.hpp"
 #include "data/document_starts.hpp"
@@ -67,6 +68,9 @@ class TokenFile {
   void check_run(const TokenRange& run) const;
   /// Whether a run of tokens has a target.
   [[nodiscard]] bool has_target(const TokenRange& run) const;
+
+  /// Digest of all ids, and of the places of documents and the mask, for which the whole file is read.
+  [[nodiscard]] Digest digest() const;
 
   /// Sequence i as sequence_length + 1 ids: the first sequence_length are inputs, the last sequence_length
   /// targets. In a stream t they are t[i L .. i L + L]. Error(kBadData) for an id outside [0, vocab_size),

@@ -72,6 +72,20 @@ TEST(TokenFile, cuts_a_stream_into_sequences_that_share_a_token) {
   EXPECT_THAT(sequence(file, 2, 4), testing::ElementsAre(8, 9, 10, 11, 12));
 }
 
+TEST(TokenFile, its_digest_changes_with_each_token_document_and_mask) {
+  const auto digest = [](const std::vector<std::int64_t>& shape, std::vector<std::int64_t> starts = {},
+                         std::vector<std::int64_t> mask = {}) {
+    const TemporaryDirectory directory;
+    return open_file(write_tokens(directory, DType::kInt32, shape, starts, mask), 4).digest().hex();
+  };
+  const std::string plain = digest({13});
+  EXPECT_EQ(digest({13}), plain);
+  EXPECT_NE(digest({14}), plain);
+  EXPECT_NE(digest({13}, {0, 7}), plain);
+  EXPECT_NE(digest({13}, {}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}), plain);
+  EXPECT_NE(digest({3, 5}), digest({2, 5}));
+}
+
 TEST(TokenFile, knows_how_many_answers_of_its_conversations_teach_no_end) {
   const TemporaryDirectory directory;
   TokenWriter writer(directory / "answers.h5", "answers.h5");

@@ -233,6 +233,17 @@ class Changed(SavedTest):
         for result in (self.run_job(self.saved, arguments=arguments, status=65), sluice("check", self.saved, *arguments)):
             self.expect(result, 65, "data.tokens: ", "has changed since")
 
+    def test_one_other_token_of_a_small_file(self):
+        copy = self.directory / "copy.h5"
+        shutil.copyfile(FIXTURES / FIXTURE / "reference.h5", copy)
+        arguments = ["--set", f"data.tokens={copy}", "--set", "train.steps=3"]
+        self.expect(sluice("check", self.saved, *arguments), 0, "resume    from step 2")
+        with h5py.File(copy, "a") as file:
+            ids = file["tokens"][...]
+            ids.flat[-1] = (ids.flat[-1] + 1) % 500
+            file["tokens"][...] = ids
+        self.expect(sluice("check", self.saved, *arguments), 65, "data.tokens: ", "has changed since")
+
     def test_a_named_step(self):
         result = self.run_job(self.saved, arguments=["--set", "checkpoint.resume=7"], status=78)
         self.expect(result, 78, "checkpoint.resume: found 7", "which holds 2")

@@ -95,7 +95,7 @@ DataIdentity check_sources(const JobConfig& config, const BatchOptions& options)
   SourceFiles files(options);
   check_pieces(files);
   console::line("data      {}", data_text(config, files.facts()));
-  return {files.mixture().sequences(), files.sample_digest()};
+  return {files.mixture().sequences(), files.sample_digest(), files.whole_digest()};
 }
 
 std::optional<DataIdentity> check_trained_tokens(const JobConfig& config, std::int64_t vocab_size,

@@ -127,10 +127,12 @@ void require_same_model(const FoundStep& found, const ParameterManifest& manifes
 }
 
 void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data) {
-  if (found.step.sequences == data.sequences && found.step.data_digest == data.digest) return;
+  const bool is_alike = found.step.sequences == data.sequences && found.step.data_digest == data.digest;
+  const bool has_whole = !found.step.whole_data_digest.empty() && !data.whole.empty();
+  if (is_alike && (!has_whole || found.step.whole_data_digest == data.whole)) return;
   fail(ExitCode::kBadData, "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
-       changed_tokens(settings), found.path.string(), data.sequences, data.digest, found.step.sequences,
-       found.step.data_digest);
+       changed_tokens(settings), found.path.string(), data.sequences, is_alike ? data.whole : data.digest,
+       found.step.sequences, is_alike ? found.step.whole_data_digest : found.step.data_digest);
 }
 
 void require_same_base(const FoundStep& found, const ModelSettings& model, const std::string& digest) {

@@ -37,6 +37,7 @@ void require_same_model(const FoundStep& found, const ParameterManifest& manifes
 struct DataIdentity {
   std::int64_t sequences = 0;
   std::string digest;  ///< digest of the files, see SourceFiles::sample_digest()
+  std::string whole;   ///< digest of all tokens, see SourceFiles::whole_digest(); "": unknown
 };
 /// Error(kBadData) if the checkpoint was saved by a training on other tokens.
 void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data);

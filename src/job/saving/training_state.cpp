@@ -35,6 +35,7 @@ TrainingState::TrainingState(JobContext& context, BatchSource& data)
       directory_(checkpoint_directory(context.config())),
       data_(data),
       data_digest_(data.sample_digest()),
+      whole_data_digest_(data.whole_digest()),
       nodes_(context.nodes),
       schedule_(context.comm, context.signals, settings_) {
   take(find_resume_point(context_.comm, nodes_, context_.config(), warn_on_root()));
@@ -109,7 +110,8 @@ void TrainingState::take(const std::optional<HeldStep>& held) {
 
 void TrainingState::check_same_training() const {
   require_same_model(*found_, context_.blueprint.model.manifest, former_targets_text());
-  require_same_data(*found_, context_.config().data, {data_.sequence_count(), data_digest_});
+  require_same_data(*found_, context_.config().data,
+                    {data_.sequence_count(), data_digest_, whole_data_digest_});
 }
 
 /// Advice if a name of targets may have meant less when the checkpoint was saved, or "".
@@ -340,6 +342,7 @@ SavedStep TrainingState::describe(std::int64_t step) const {
           .started_in = fs::current_path(),
           .sequences = data_.sequence_count(),
           .data_digest = data_digest_,
+          .whole_data_digest = whole_data_digest_,
           .packing = data_.positions(step),
           .base_digest = base_digest_,
           .adapters = {blueprint.model.adapters, adapter_style(blueprint)},

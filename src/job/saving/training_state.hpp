@@ -134,6 +134,7 @@ class TrainingState {
   std::filesystem::path directory_;
   BatchSource& data_;
   std::string data_digest_;
+  std::string whole_data_digest_;
   std::string base_digest_;                   ///< digest of the frozen weights; "" without any
   std::function<std::string()> find_digest_;  ///< function that computes base_digest_; empty once it has
   RankDisks nodes_;                           ///< disks on which checkpoints are searched
