@@ -253,8 +253,10 @@ Table optimizer_table() {
            "decay rates of the optimizer's first and second moment; Adafactor uses its own")
       .key("eps", &OptimizerSettings::eps, Real{1e-30, 1},
            "number that AdamW adds to the square root of the second moment; other optimizers ignore it")
-      .key("weight_decay", &OptimizerSettings::weight_decay, Real{0, 100},
-           "decoupled weight decay of tensors with two or more dimensions")
+      .key(
+          "weight_decay", &OptimizerSettings::weight_decay, Real{0, 100},
+          "decoupled weight decay of matrices and convolutions; biases and other vectors have none, those of "
+          "experts included")
       .key("max_grad_norm", &OptimizerSettings::max_grad_norm, Real{0, 1e9},
            "largest L2 norm of the gradients, to which larger ones are clipped; 0 = no clipping")
       .key("clip", &OptimizerSettings::clip,

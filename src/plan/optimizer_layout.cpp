@@ -43,7 +43,7 @@ void OptimizerLayout::add_matrices(const TensorInfo& tensor, const Placement& pl
     matrix.tensor = placement.tensor;
     matrix.expert = has_experts ? block : -1;
     matrix.shape = shape;
-    matrix.decays = tensor.shape.size() >= 2;
+    matrix.decays = is_decayed(tensor);
     matrix.unit_begin = placement.place_of(elements.begin);
     plan.owned_runs(placement.tensor, elements, rank, [&](const ShardPlan::OwnedRun& run) {
       const std::int64_t begin = run.tensor_begin - elements.begin;

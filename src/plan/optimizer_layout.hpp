@@ -22,7 +22,7 @@ struct MatrixState {
   MatrixShape shape;
   MasterFormat master = MasterFormat::kFloat32;
   StateFormat state = StateFormat::kFloat32;
-  bool decays = false;  ///< whether weight decay applies: to tensors with two or more dimensions
+  bool decays = false;  ///< whether weight decay applies, see is_decayed()
   /// elements of the matrix that the rank owns; may be empty where several ranks share the unit
   Range owned;
   std::int64_t unit_begin = 0;   ///< first owned element, counted in the unit's buffer

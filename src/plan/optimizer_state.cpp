@@ -48,6 +48,11 @@ MatrixShape matrix_shape(const TensorInfo& tensor) {
   return {tensor.element_count() / tensor.shape.back(), tensor.shape.back()};
 }
 
+bool is_decayed(const TensorInfo& tensor) {
+  const std::size_t stacked = tensor.role == Role::kExpert ? 1 : 0;
+  return tensor.shape.size() - stacked >= 2;
+}
+
 TensorState describe_state(const OptimizerMode& mode, DType weights, const TensorInfo& tensor) {
   TensorState out{mode.master, mode.state, {}};
   if (is_small(tensor)) {

@@ -46,6 +46,11 @@ struct MatrixShape {
 /// convolution's) are vectors.
 [[nodiscard]] MatrixShape matrix_shape(const TensorInfo& tensor);
 
+/// Whether weight decay applies to a tensor: not to a vector, such as a bias or a norm, and not to tensors that
+/// have one for each expert. The shape of its state does not decide: a matrix of one row decays, and so does a
+/// convolution.
+[[nodiscard]] bool is_decayed(const TensorInfo& tensor);
+
 /// Whether an optimizer keeps state for a tensor, because it trains it.
 [[nodiscard]] inline bool has_state(const TensorInfo& tensor) {
   return tensor.kind == TensorKind::kParameter && !tensor.frozen;

@@ -6,6 +6,7 @@
 #include "shard/arena.hpp"
 #include "support/mpi_test.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -20,11 +21,12 @@ inline int drawn_expert_parallel(const std::string& model, int turn) {
 
 /// In float32. Stays where it was made.
 struct LoadedModel {
-  /// Collective over `comm`.
-  LoadedModel(Communicator& comm, const std::filesystem::path& directory, int expert_parallel)
+  /// Collective over `comm`. `state_block` as in make_unit_layouts().
+  LoadedModel(Communicator& comm, const std::filesystem::path& directory, int expert_parallel,
+              std::int64_t state_block = 1)
       : description(describe_model(directory, DType::kFloat32)),
         keys(description.manifest),
-        layouts(make_unit_layouts(description.manifest)),
+        layouts(make_unit_layouts(description.manifest, state_block)),
         plan(layouts, {.world = comm.size(), .expert_parallel = expert_parallel}),
         weights(plan, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights") {
     const LoadRequest request{.directory = directory,

@@ -98,6 +98,21 @@ TEST(OptimizerState, of_the_biases_of_experts_is_that_of_a_vector_for_each) {
   EXPECT_EQ(matrix_shape(biases).columns, 512);
 }
 
+TEST(OptimizerState, decays_matrices_of_one_row_and_convolutions_and_no_vector_of_an_expert) {
+  const auto decays = [](std::vector<std::int64_t> shape, Role role) {
+    TensorInfo tensor;
+    tensor.shape = std::move(shape);
+    tensor.role = role;
+    return is_decayed(tensor);
+  };
+  EXPECT_TRUE(decays({4, 256, 512}, Role::kExpert));
+  EXPECT_TRUE(decays({4, 1, 512}, Role::kExpert)) << "an adapter of rank 1";
+  EXPECT_TRUE(decays({1, 512}, Role::kSharedExpert)) << "a gate";
+  EXPECT_TRUE(decays({64, 1, 4}, Role::kLinearAttention)) << "conv1d";
+  EXPECT_FALSE(decays({4, 512}, Role::kExpert)) << "biases of experts";
+  EXPECT_FALSE(decays({512}, Role::kNorm));
+}
+
 /// Bytes of an element of a matrix of an expert.
 double bytes_of(const OptimizerMode& mode) {
   TensorInfo expert;
