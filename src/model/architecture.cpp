@@ -115,7 +115,7 @@ ModelDescription describe_model_text(std::string_view config_json, const std::st
   const Architecture& architecture = find_architecture(reader);
   if (reader.has("auto_map"))
     log::info("{}: auto_map is ignored: no code from a model directory is ever run", name);
-  ModelDescription description{architecture.read_config(reader), {}, {}};
+  ModelDescription description{architecture.read_config(reader.with(Nulls::kRefused)), {}, {}};
   description.config.model_type = architecture.model_type;
   description.config.unknown_keys = unknown_keys(reader);
   description.manifest = architecture.describe(description.config, dtype);

@@ -31,10 +31,8 @@ void refuse_unsupported(const ConfigReader& config, const CommonDefaults& defaul
 std::int64_t read_key_value_heads(const ConfigReader& config, const CommonDefaults& defaults,
                                   std::int64_t attention_heads) {
   constexpr const char* kKey = "num_key_value_heads";
-  if (config.is_null(kKey) && !defaults.null_key_value_heads) config.refuse(kKey, "an integer");
-  const std::int64_t otherwise =
-      config.is_null(kKey) ? attention_heads : defaults.key_value_heads.value_or(attention_heads);
-  const std::int64_t heads = config.integer({kKey}, otherwise);
+  if (config.is_null(kKey) && defaults.null_key_value_heads) return attention_heads;
+  const std::int64_t heads = config.integer({kKey}, defaults.key_value_heads.value_or(attention_heads));
   if (attention_heads % heads != 0)
     config.refuse(kKey, fmt::format("a divisor of num_attention_heads = {}{}", attention_heads,
                                     config.has(kKey) ? "" : fmt::format("; the default is {}", heads)));
@@ -45,7 +43,8 @@ void read_heads(const ConfigReader& config, const CommonDefaults& defaults, Mode
   model.attention_heads = config.integer({"num_attention_heads"});
   model.key_value_heads = read_key_value_heads(config, defaults, model.attention_heads);
   model.head_dim =
-      config.integer({"head_dim"}, defaults.head_dim.value_or(model.hidden_size / model.attention_heads));
+      config.with(defaults.null_head_dim ? Nulls::kAbsent : Nulls::kRefused)
+          .integer({"head_dim"}, defaults.head_dim.value_or(model.hidden_size / model.attention_heads));
   // A hidden size below the number of heads makes the default 0.
   if (model.head_dim < 2 || model.head_dim % 2 != 0) config.refuse("head_dim", "an even number above 0");
 }
@@ -65,7 +64,8 @@ std::int64_t read_padding_token(const ConfigReader& config, std::optional<std::i
 }  // namespace
 
 DType read_published_dtype(const ConfigReader& config) {
-  const std::optional<DType> dtype = dtype_from_name(config.text({"dtype", "torch_dtype"}, "bfloat16"));
+  const std::optional<DType> dtype =
+      dtype_from_name(config.with(Nulls::kAbsent).text({"dtype", "torch_dtype"}, "bfloat16"));
   if (!dtype || !is_convertible(*dtype, DType::kFloat32))
     config.refuse(config.has("dtype") ? "dtype" : "torch_dtype",
                   "'bfloat16', 'float16', 'float32' or 'float64'");
@@ -90,7 +90,7 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   model.initializer_range = config.positive({"initializer_range"}, defaults.initializer_range);
   model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, defaults.tie_word_embeddings);
   model.published_dtype = read_published_dtype(config);
-  model.quantized = read_quantization(config).has_value();
+  model.quantized = read_quantization(config.with(Nulls::kAbsent)).has_value();
   return model;
 }
 
@@ -152,14 +152,11 @@ void read_sigmoid_router(const ConfigReader& config, const SigmoidRouterDefaults
 
 void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, ModelConfig& model) {
   constexpr const char* kTypes = "mlp_layer_types";
-  if (config.has(kTypes)) {
-    const std::vector<std::string> types = config.texts({kTypes});
-    if (types.size() != model.layers.size())
-      config.refuse(kTypes, fmt::format("one for each of {} layers", model.layer_count()));
-    for (std::size_t layer = 0; layer < types.size(); ++layer) {
-      if (types[layer] != "dense" && types[layer] != "sparse")
-        config.refuse(kTypes, "'dense' or 'sparse' for each layer");
-      model.layers[layer] = types[layer] == "dense" ? MlpKind::kDense : MlpKind::kMoe;
+  if (const auto types = read_layer_kinds(config, kTypes, model)) {
+    for (std::size_t layer = 0; layer < types->size(); ++layer) {
+      const std::string& type = (*types)[layer];
+      if (type != "dense" && type != "sparse") config.refuse(kTypes, "'dense' or 'sparse' for each layer");
+      model.layers[layer] = type == "dense" ? MlpKind::kDense : MlpKind::kMoe;
     }
     return;
   }
@@ -170,10 +167,12 @@ void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, Mod
 
 void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_window_layers,
                     const ModelConfig& model) {
-  const std::vector<std::string> types = config.texts({"layer_types"});
-  if (std::ranges::any_of(types, [](const std::string& type) { return type != "full_attention"; }))
-    config.refuse("layer_types", "'full_attention' for each layer");
-  if (!types.empty() || !max_window_layers || config.is_null("sliding_window")) return;
+  if (const auto types = read_layer_kinds(config, "layer_types", model)) {
+    if (std::ranges::any_of(*types, [](const std::string& type) { return type != "full_attention"; }))
+      config.refuse("layer_types", "'full_attention' for each layer");
+    return;
+  }
+  if (!max_window_layers || config.is_null("sliding_window")) return;
   const std::int64_t full = config.integer({"max_window_layers"}, max_window_layers, 0);
   if (full < model.layer_count())
     config.refuse("max_window_layers",
@@ -181,8 +180,23 @@ void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_
                               model.layer_count(), *max_window_layers));
 }
 
+std::optional<std::vector<std::string>> read_layer_kinds(const ConfigReader& config, const char* key,
+                                                         const ModelConfig& model) {
+  if (!config.has(key)) return std::nullopt;
+  std::vector<std::string> kinds = config.texts({key});
+  if (kinds.size() != model.layers.size())
+    config.refuse(key,
+                  fmt::format("one for each of {0} layers, as num_hidden_layers = {0}", model.layer_count()));
+  return kinds;
+}
+
+std::int64_t read_prediction_layers(const ConfigReader& config, const char* key, std::int64_t otherwise) {
+  return config.with(Nulls::kAbsent).integer({key}, otherwise, 0, 1024);
+}
+
 void expect_text(const ConfigReader& config, const char* key, const std::string& expected) {
-  if (config.text({key}, expected) != expected) config.refuse(key, fmt::format("'{}'", expected));
+  if (config.with(Nulls::kAbsent).text({key}, expected) != expected)
+    config.refuse(key, fmt::format("'{}'", expected));
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -15,6 +16,7 @@ struct CommonDefaults {
   /// Key heads by default; nothing: as many as attention heads.
   std::optional<std::int64_t> key_value_heads{};
   bool null_key_value_heads = false;  ///< whether null is allowed, for as many as attention heads
+  bool null_head_dim = false;         ///< whether null is allowed as a head size, for the default
   /// Head size by default; nothing: hidden size over attention heads.
   std::optional<std::int64_t> head_dim{};
   /// Padding token by default; nothing: none, as null says in any case.
@@ -75,7 +77,16 @@ void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, Mod
 void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_window_layers,
                     const ModelConfig& model);
 
-/// Refuses a text at `key` that is not `expected`; a missing key is allowed.
+/// Reads the kind of each layer at `key`; nothing if the key is missing or null.
+[[nodiscard]] std::optional<std::vector<std::string>> read_layer_kinds(const ConfigReader& config,
+                                                                       const char* key,
+                                                                       const ModelConfig& model);
+
+/// Reads the number of layers for multi-token prediction, of which no number of the model depends.
+[[nodiscard]] std::int64_t read_prediction_layers(const ConfigReader& config, const char* key,
+                                                  std::int64_t otherwise);
+
+/// Refuses a text at `key` that is not `expected`; a key that is missing or null is allowed.
 void expect_text(const ConfigReader& config, const char* key, const std::string& expected);
 
 /// Element type of the published weights; bfloat16 if no key says it.

@@ -13,13 +13,16 @@ namespace sluice {
 
 using nlohmann::json;
 
-ConfigReader::ConfigReader(std::shared_ptr<const json> document, std::string name, AskedKeys asked)
-    : object_(std::move(document)), name_(std::move(name)), asked_(std::move(asked)) {}
+ConfigReader::ConfigReader(std::shared_ptr<const json> document, std::string name, AskedKeys asked,
+                           Nulls nulls)
+    : object_(std::move(document)), name_(std::move(name)), asked_(std::move(asked)), nulls_(nulls) {}
 
 ConfigReader ConfigReader::parse(std::string_view text, std::string name) {
   auto document = std::make_shared<json>(parse_json_object(text, name + ": "));
-  return {std::move(document), std::move(name), std::make_shared<AskedKeys::element_type>()};
+  return {std::move(document), std::move(name), std::make_shared<AskedKeys::element_type>(), Nulls::kAbsent};
 }
+
+ConfigReader ConfigReader::with(Nulls nulls) const { return {object_, name_, asked_, nulls}; }
 
 const char* ConfigReader::present(Keys keys) const {
   const char* first = nullptr;
@@ -28,8 +31,15 @@ const char* ConfigReader::present(Keys keys) const {
   return first;
 }
 
-const char* ConfigReader::required(Keys keys) const {
-  if (const char* key = present(keys)) return key;
+const char* ConfigReader::present_value(Keys keys, std::string_view expected) const {
+  if (nulls_ == Nulls::kRefused)
+    for (const char* key : keys)
+      if (is_null(key)) refuse(key, fmt::format("{}, or no such key", expected));
+  return present(keys);
+}
+
+const char* ConfigReader::required(Keys keys, std::string_view expected) const {
+  if (const char* key = present_value(keys, expected)) return key;
   fail(ExitCode::kBadData, "{}: key '{}' is missing; take config.json as the model was published", name_,
        *keys.begin());
 }
@@ -70,8 +80,8 @@ void ConfigReader::refuse(const char* key, std::string_view expected) const {
 
 std::int64_t ConfigReader::integer(Keys keys, std::optional<std::int64_t> otherwise, std::int64_t minimum,
                                    std::int64_t maximum) const {
-  if (otherwise && !present(keys)) return *otherwise;
-  const char* key = required(keys);
+  if (otherwise && !present_value(keys, "an integer")) return *otherwise;
+  const char* key = required(keys, "an integer");
   const json& value = (*object_)[key];
   const bool fits =
       value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX);
@@ -81,8 +91,8 @@ std::int64_t ConfigReader::integer(Keys keys, std::optional<std::int64_t> otherw
 }
 
 double ConfigReader::number(Keys keys, std::optional<double> otherwise) const {
-  if (otherwise && !present(keys)) return *otherwise;
-  const char* key = required(keys);
+  if (otherwise && !present_value(keys, "a number")) return *otherwise;
+  const char* key = required(keys, "a number");
   const json& value = (*object_)[key];
   if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(key, "a number");
   return value.get<double>();
@@ -90,20 +100,20 @@ double ConfigReader::number(Keys keys, std::optional<double> otherwise) const {
 
 double ConfigReader::positive(Keys keys, std::optional<double> otherwise) const {
   const double value = number(keys, otherwise);
-  if (value <= 0) refuse(required(keys), "a number above 0");
+  if (value <= 0) refuse(required(keys, "a number above 0"), "a number above 0");
   return value;
 }
 
 bool ConfigReader::boolean(Keys keys, bool otherwise) const {
-  const char* key = present(keys);
+  const char* key = present_value(keys, "true or false");
   if (!key) return otherwise;
   if (!(*object_)[key].is_boolean()) refuse(key, "true or false");
   return (*object_)[key].get<bool>();
 }
 
 std::string ConfigReader::text(Keys keys, std::optional<std::string> otherwise) const {
-  if (otherwise && !present(keys)) return *otherwise;
-  const char* key = required(keys);
+  if (otherwise && !present_value(keys, "a text")) return *otherwise;
+  const char* key = required(keys, "a text");
   if (!(*object_)[key].is_string()) refuse(key, "a text");
   return (*object_)[key].get<std::string>();
 }
@@ -136,8 +146,8 @@ std::optional<ConfigReader> ConfigReader::object(Keys keys) const {
   if (!key) return std::nullopt;
   const json& value = (*object_)[key];
   if (!value.is_object()) refuse(key, "an object");
-  return ConfigReader(std::shared_ptr<const json>(object_, &value), fmt::format("{}: {}", name_, key),
-                      asked_);
+  return ConfigReader(std::shared_ptr<const json>(object_, &value), fmt::format("{}: {}", name_, key), asked_,
+                      nulls_);
 }
 
 std::vector<ConfigReader> ConfigReader::objects() const {
@@ -145,7 +155,7 @@ std::vector<ConfigReader> ConfigReader::objects() const {
   for (const auto& [key, value] : object_->items())
     if (value.is_object())
       found.push_back(ConfigReader(std::shared_ptr<const json>(object_, &value),
-                                   fmt::format("{}: {}", name_, key), asked_));
+                                   fmt::format("{}: {}", name_, key), asked_, nulls_));
   return found;
 }
 
@@ -156,7 +166,7 @@ std::vector<ConfigReader> ConfigReader::object_list(const char* key) const {
   for (const json& item : (*object_)[key]) {
     if (!item.is_object()) refuse(key, "a list of objects");
     found.push_back(ConfigReader(std::shared_ptr<const json>(object_, &item),
-                                 fmt::format("{}: {}[{}]", name_, key, found.size()), asked_));
+                                 fmt::format("{}: {}[{}]", name_, key, found.size()), asked_, nulls_));
   }
   return found;
 }

@@ -16,14 +16,24 @@
 
 namespace sluice {
 
+/// Meaning of null as the value of a key that is read.
+enum class Nulls : std::uint8_t {
+  kAbsent,   ///< null counts as absent
+  kRefused,  ///< null is refused, as transformers refuses it for most keys of a model's config
+};
+
 /// A JSON object and the name it has in messages ("…/config.json", "…/config.json: rope_parameters").
-/// Every key may be given in several spellings; the first that is present counts, and null counts as absent.
+/// Every key may be given in several spellings; the first that is present counts. A null at one of them counts
+/// as absent, unless with(Nulls::kRefused) says otherwise; objects and lists may be null in any case.
 class ConfigReader {
  public:
   using Keys = std::initializer_list<const char*>;
 
   /// Parses a whole document. Error(kBadData) for anything but a JSON object.
   static ConfigReader parse(std::string_view text, std::string name);
+
+  /// The same object, read with another meaning of null, and all objects in it too.
+  [[nodiscard]] ConfigReader with(Nulls nulls) const;
 
   /// Reads an integer within [minimum, maximum]; a missing key gives `otherwise`, or Error(kBadData) if that
   /// is nothing.
@@ -48,7 +58,10 @@ class ConfigReader {
   [[nodiscard]] std::vector<std::string> keys() const;
   [[nodiscard]] bool holds_text(const char* key) const;
   [[nodiscard]] bool holds_list(const char* key) const;
+  /// Whether the key is present with a value other than null.
   [[nodiscard]] bool has(const char* key) const;
+  /// Whether the key is present, if only with value null.
+  [[nodiscard]] bool contains(const char* key) const { return has(key) || is_null(key); }
   /// Whether the key is present with value null, for settings where that differs from a missing key.
   [[nodiscard]] bool is_null(const char* key) const;
   [[nodiscard]] bool is_empty() const;
@@ -62,9 +75,11 @@ class ConfigReader {
 
  private:
   using AskedKeys = std::shared_ptr<std::set<std::string, std::less<>>>;
-  ConfigReader(std::shared_ptr<const nlohmann::json> document, std::string name, AskedKeys asked);
+  ConfigReader(std::shared_ptr<const nlohmann::json> document, std::string name, AskedKeys asked,
+               Nulls nulls);
   [[nodiscard]] const char* present(Keys keys) const;
-  [[nodiscard]] const char* required(Keys keys) const;
+  [[nodiscard]] const char* present_value(Keys keys, std::string_view expected) const;
+  [[nodiscard]] const char* required(Keys keys, std::string_view expected) const;
   template <class T>
   [[nodiscard]] std::vector<T> list(Keys keys, bool (nlohmann::json::*fits)() const noexcept,
                                     std::string_view expected) const;
@@ -72,6 +87,7 @@ class ConfigReader {
   std::shared_ptr<const nlohmann::json> object_;
   std::string name_;
   AskedKeys asked_;  ///< keys asked for in all objects of the document
+  Nulls nulls_;
 };
 
 }  // namespace sluice

@@ -15,8 +15,7 @@ ModelConfig read_latent_config(const ConfigReader& config, CommonDefaults defaul
   latent.rope_dim = config.integer({"qk_rope_head_dim"});
   latent.value_dim = config.integer({"v_head_dim"});
   latent.query_rank = config.is_null("q_lora_rank") ? 0 : config.integer({"q_lora_rank"});
-  latent.score_factor = read_score_factor(config);
-  defaults.null_key_value_heads = true;
+  latent.score_factor = read_score_factor(config, defaults.rope_parameters);
   // Most families with latent attention call this size head_dim.
   if (!defaults.head_dim) defaults.head_dim = latent.rope_dim;
   defaults.takes_attention_bias = true;

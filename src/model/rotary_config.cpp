@@ -10,13 +10,15 @@
 namespace sluice {
 namespace {
 
+constexpr const char* kParameters = "rope_parameters";
+
 /// Length of the longest sequences in the training before YaRN, in tokens; given beside the other keys, it
 /// counts before theirs.
 double original_length(const ConfigReader& config, const ConfigReader& scaling) {
   constexpr const char* kOriginal = "original_max_position_embeddings";
-  if (!config.has(kOriginal) && scaling.has(kOriginal))
-    return static_cast<double>(scaling.integer({kOriginal}));
-  return static_cast<double>(config.integer({kOriginal, "max_position_embeddings"}));
+  if (config.contains(kOriginal)) return static_cast<double>(config.integer({kOriginal}));
+  if (scaling.contains(kOriginal)) return static_cast<double>(scaling.integer({kOriginal}));
+  return static_cast<double>(config.integer({"max_position_embeddings"}));
 }
 
 /// Magnitude by yarn_get_mscale() of DeepSeek's code.
@@ -29,8 +31,9 @@ double yarn_magnitude(const ConfigReader& scaling, double factor) {
   constexpr const char* kGiven = "attention_factor";
   if (scaling.has(kGiven)) return scaling.positive({kGiven});
   const auto magnitude = [&](double weight) { return grown(weight, factor); };
-  const double scale = scaling.number({"mscale"}, 0.0);
-  const double scale_of_all = scaling.number({"mscale_all_dim"}, 0.0);
+  const ConfigReader optional = scaling.with(Nulls::kAbsent);
+  const double scale = optional.number({"mscale"}, 0.0);
+  const double scale_of_all = optional.number({"mscale_all_dim"}, 0.0);
   if (scale == 0 || scale_of_all == 0) return magnitude(1);
   const double ratio = magnitude(scale) / magnitude(scale_of_all);
   if (!std::isfinite(ratio) || ratio <= 0)
@@ -42,7 +45,7 @@ double yarn_magnitude(const ConfigReader& scaling, double factor) {
 double pair_of_turns(const ConfigReader& scaling, const char* key, double otherwise, double length,
                      const RotaryConfig& rotary) {
   const auto dim = static_cast<double>(rotary.dim);
-  const double turns = scaling.positive({key}, otherwise);
+  const double turns = scaling.with(Nulls::kAbsent).positive({key}, otherwise);
   const double pair = dim * std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(rotary.theta));
   if (!std::isfinite(pair)) scaling.refuse(key, "a number of turns");
   return pair;
@@ -56,7 +59,8 @@ void read_yarn(const ConfigReader& config, const ConfigReader& scaling, RotaryCo
   const double length = original_length(config, scaling);
   double begin = pair_of_turns(scaling, "beta_fast", 32, length, rotary);
   double end = pair_of_turns(scaling, "beta_slow", 1, length, rotary);
-  if (scaling.boolean({"truncate"}, true)) {
+  constexpr const char* kTruncate = "truncate";
+  if (!scaling.is_null(kTruncate) && scaling.boolean({kTruncate}, true)) {
     begin = std::floor(begin);
     end = std::ceil(end);
   }
@@ -66,12 +70,18 @@ void read_yarn(const ConfigReader& config, const ConfigReader& scaling, RotaryCo
   if (rotary.blend_begin == rotary.blend_end) rotary.blend_end += 0.001;
 }
 
+/// Name of the scaling, at the first of its two keys that is there.
+const char* type_key(const ConfigReader& scaling) {
+  return scaling.contains("rope_type") ? "rope_type" : "type";
+}
+std::string type_of(const ConfigReader& scaling) { return scaling.text({type_key(scaling)}, "default"); }
+
 void read_scaling(const ConfigReader& config, const ConfigReader& scaling, RotaryConfig& rotary) {
-  const char* key = scaling.has("rope_type") ? "rope_type" : "type";
-  const std::string type = scaling.text({key}, "default");
+  const std::string type = type_of(scaling);
   if (type == "default") return;
   if (type == "yarn") return read_yarn(config, scaling, rotary);
-  if (type != "linear") scaling.refuse(key, "'default', 'linear' or 'yarn': no other scaling is supported");
+  if (type != "linear")
+    scaling.refuse(type_key(scaling), "'default', 'linear' or 'yarn': no other scaling is supported");
   rotary.scaling = RotaryScaling::kLinear;
   rotary.factor = scaling.positive({"factor"});
 }
@@ -88,13 +98,16 @@ std::optional<ConfigReader> nested_settings(const ConfigReader& config, const ch
 RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigReader& config,
                        const CommonDefaults& defaults, std::int64_t head_dim) {
   const auto holder = [&](const char* key) -> const ConfigReader& {
-    return nested && nested->has(key) ? *nested : config;
+    return nested && nested->contains(key) ? *nested : config;
   };
   RotaryConfig rotary;
   rotary.theta = holder("rope_theta").positive({"rope_theta"}, defaults.rope_theta);
 
   constexpr const char* kShare = "partial_rotary_factor";
-  const double share = holder(kShare).number({kShare}, defaults.partial_rotary_factor.value_or(1.0));
+  // Beside all other keys null is the whole head, whatever the default.
+  const bool is_whole = &holder(kShare) == &config && config.is_null(kShare);
+  const double share =
+      is_whole ? 1.0 : holder(kShare).number({kShare}, defaults.partial_rotary_factor.value_or(1.0));
   if (!defaults.partial_rotary_factor && share != 1.0) holder(kShare).refuse(kShare, "1");
   if (share <= 0 || share > 1) holder(kShare).refuse(kShare, "a number above 0, at most 1");
   rotary.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
@@ -106,16 +119,21 @@ RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigRe
 
 }  // namespace
 
+std::optional<ConfigReader> rotary_settings(const ConfigReader& config, const char* otherwise) {
+  if (std::optional<ConfigReader> scaling = nested_settings(config, "rope_scaling")) return scaling;
+  if (otherwise == nullptr || config.has(kParameters)) return nested_settings(config, kParameters);
+  return ConfigReader::parse(otherwise, fmt::format("{}: default {}", config.name(), kParameters));
+}
+
 RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
                                 std::int64_t head_dim) {
-  std::optional<ConfigReader> parameters = nested_settings(config, "rope_parameters");
-  const std::optional<ConfigReader> scaling = nested_settings(config, "rope_scaling");
-  if (!parameters && !scaling && defaults.rope_parameters != nullptr)
-    parameters = ConfigReader::parse(defaults.rope_parameters, config.name() + ": default rope_parameters");
-  const RotaryConfig rotary = read_with(scaling ? scaling : parameters, config, defaults, head_dim);
+  const RotaryConfig rotary =
+      read_with(rotary_settings(config, defaults.rope_parameters), config, defaults, head_dim);
   // transformers uses rope_scaling alone, and ignores even a theta that only rope_parameters has: hardly what
   // the writer of both meant.
-  if (scaling && parameters && rotary != read_with(parameters, config, defaults, head_dim))
+  const std::optional<ConfigReader> parameters = nested_settings(config, kParameters);
+  if (nested_settings(config, "rope_scaling") && parameters &&
+      rotary != read_with(parameters, config, defaults, head_dim))
     config.refuse("rope_scaling",
                   "the same embedding as rope_parameters, rope_theta included, or only one of the two: "
                   "transformers ignores rope_parameters beside it");
@@ -124,17 +142,16 @@ RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults
 
 double rotary_dim_share(const ConfigReader& config, std::int64_t default_head_dim) {
   const std::int64_t head_dim = config.integer({"head_dim"}, default_head_dim);
-  return static_cast<double>(config.integer({"rotary_dim"}, head_dim)) / static_cast<double>(head_dim);
+  const std::int64_t turning = config.with(Nulls::kAbsent).integer({"rotary_dim"}, head_dim);
+  return static_cast<double>(turning) / static_cast<double>(head_dim);
 }
 
-double read_score_factor(const ConfigReader& config) {
-  std::optional<ConfigReader> nested = nested_settings(config, "rope_scaling");
-  if (!nested) nested = nested_settings(config, "rope_parameters");
-  if (!nested || nested->text({nested->has("rope_type") ? "rope_type" : "type"}, "default") == "default")
-    return 1;
-  const double weight = nested->number({"mscale_all_dim"}, 0.0);
+double read_score_factor(const ConfigReader& config, const char* otherwise) {
+  const std::optional<ConfigReader> settings = rotary_settings(config, otherwise);
+  if (!settings || type_of(*settings) == "default") return 1;
+  const double weight = settings->with(Nulls::kAbsent).number({"mscale_all_dim"}, 0.0);
   if (weight == 0) return 1;
-  const double factor = grown(weight, nested->positive({"factor"}));
+  const double factor = grown(weight, settings->positive({"factor"}));
   return factor * factor;
 }
 

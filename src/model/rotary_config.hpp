@@ -6,6 +6,7 @@
 #include "model/model_config.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace sluice {
 
@@ -19,8 +20,13 @@ namespace sluice {
 /// Share of a head that is rotated, from rotary_dim, a number of its head_dim entries; 1 without that key.
 [[nodiscard]] double rotary_dim_share(const ConfigReader& config, std::int64_t default_head_dim);
 
+/// The settings that the embedding is made of, as transformers chooses them: rope_scaling, unless it is missing
+/// or empty, else rope_parameters, for which `otherwise`, a JSON object or null, stands where it is missing or
+/// null. Nothing: the plain embedding.
+[[nodiscard]] std::optional<ConfigReader> rotary_settings(const ConfigReader& config, const char* otherwise);
+
 /// Factor of the scores of latent attention, (0.1 mscale_all_dim ln(factor) + 1)^2, under any scaling that
-/// has mscale_all_dim; else 1.
-[[nodiscard]] double read_score_factor(const ConfigReader& config);
+/// has mscale_all_dim; else 1. `otherwise` as in rotary_settings().
+[[nodiscard]] double read_score_factor(const ConfigReader& config, const char* otherwise);
 
 }  // namespace sluice

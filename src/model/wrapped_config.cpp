@@ -12,7 +12,7 @@ namespace sluice {
 
 ModelConfig read_wrapped_config(const ConfigReader& config, const std::vector<std::string>& text_types,
                                 TiedBy tied, ModelConfig (*read)(const ConfigReader& config)) {
-  const bool is_quantized = read_quantization(config).has_value();
+  const bool is_quantized = read_quantization(config.with(Nulls::kAbsent)).has_value();
   const std::optional<ConfigReader> text = config.object({"text_config"});
   if (!text) config.refuse("text_config", "an object that describes the language model");
   if (std::ranges::find(text_types, text->text({"model_type"}, text_types.front())) == text_types.end())

@@ -163,5 +163,51 @@ TEST(RotaryConfig, settings_without_a_meaning_are_refused) {
                          {"mscale", "found -9", "mscale_all_dim = 1"});
 }
 
+/// A config in which null stays null.
+RotaryConfig read_with_null(const char* key, json config) {
+  config[json::json_pointer(key)] = nullptr;
+  return describe_model_text(config.dump(), "config.json", DType::kBFloat16).config.rotary;
+}
+
+TEST(RotaryConfig, a_share_that_is_null_beside_other_keys_is_the_whole_head) {
+  json config = test::small_moe_config();
+  config.merge_patch(test::hybrid_changes());
+  config["rope_parameters"] = {{"rope_theta", 10000.0}};
+  EXPECT_EQ(describe_model_text(config.dump(), "config.json", DType::kBFloat16).config.rotary.dim, 2);
+  EXPECT_EQ(read_with_null("/partial_rotary_factor", config).dim, 8);
+}
+
+TEST(RotaryConfig, a_null_truncate_does_not_truncate) {
+  json config = json::parse(config_with({{"head_dim", 16},
+                                         {"max_position_embeddings", 128},
+                                         {"rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}}}}));
+  const RotaryConfig rotary = read_with_null("/rope_parameters/truncate", config);
+  config["rope_parameters"]["truncate"] = false;
+  EXPECT_EQ(rotary, describe_model_text(config.dump(), "config.json", DType::kBFloat16).config.rotary);
+}
+
+TEST(RotaryConfig, null_is_refused_by_the_key_that_has_no_default) {
+  const json config = json::parse(config_with(
+      {{"rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}}}, {"max_position_embeddings", 128}}));
+  for (const char* key : {"rope_type", "rope_theta", "factor", "original_max_position_embeddings"}) {
+    SCOPED_TRACE(key);
+    test::expect_error(ExitCode::kBadData, {key, "null"}, [&] {
+      static_cast<void>(read_with_null(("/rope_parameters/" + std::string(key)).c_str(), config));
+    });
+  }
+}
+
+TEST(RotaryConfig, an_empty_object_is_the_plain_embedding_of_a_family_that_scales_by_default) {
+  json config = json::parse(config_with({{"model_type", "gpt_oss"}, {"num_experts_per_tok", 2}}));
+  config.erase("rope_theta");
+  const auto read_rotary = [&] {
+    return describe_model_text(config.dump(), "config.json", DType::kBFloat16).config.rotary;
+  };
+  EXPECT_EQ(read_rotary().scaling, RotaryScaling::kYarn);
+  config["rope_parameters"] = json::object();
+  EXPECT_EQ(read_rotary().scaling, RotaryScaling::kNone);
+  EXPECT_EQ(read_rotary().theta, 150000);
+}
+
 }  // namespace
 }  // namespace sluice

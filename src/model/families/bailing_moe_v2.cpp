@@ -18,7 +18,9 @@ namespace {
 
 constexpr std::int64_t kDefaultHeadDim = 128;
 
-void refuse_other_forms(const ConfigReader& config) {
+/// Refuses what the published code knows beside what is computed here.
+void refuse_other_forms(const ConfigReader& given) {
+  const ConfigReader config = given.with(Nulls::kAbsent);
   for (const char* key : {"use_bias", "use_qkv_bias", "norm_head", "rope_interleave"})
     if (config.boolean({key}, false)) config.refuse(key, "false");
   for (const char* key : {"moe_router_enable_expert_bias", "norm_topk_prob", "use_rmsnorm"})
@@ -32,7 +34,7 @@ void refuse_other_forms(const ConfigReader& config) {
 /// Refuses different values of rotary_dim and partial_rotary_factor, which published models use for the same
 /// thing.
 void require_one_rotary_width(const ConfigReader& config, const ModelConfig& model) {
-  if (config.integer({"rotary_dim"}, model.rotary.dim) != model.rotary.dim)
+  if (config.with(Nulls::kAbsent).integer({"rotary_dim"}, model.rotary.dim) != model.rotary.dim)
     config.refuse("rotary_dim", fmt::format("{}, as partial_rotary_factor says", model.rotary.dim));
 }
 
@@ -41,7 +43,7 @@ void read_experts(const ConfigReader& config, ModelConfig& model) {
   read_shared_experts(config, 1, model);
   constexpr const char* kSharedWidth = "moe_shared_expert_intermediate_size";
   const std::int64_t width = model.shared_expert_intermediate_size;
-  if (config.integer({kSharedWidth}, width) != width)
+  if (config.with(Nulls::kAbsent).integer({kSharedWidth}, width) != width)
     config.refuse(kSharedWidth, fmt::format("num_shared_experts x moe_intermediate_size = {}", width));
   model.experts_before_router = true;
   read_sigmoid_router(config, {.groups = 8, .chosen_groups = 4, .scale = 1}, model);
@@ -82,7 +84,7 @@ ModelConfig read_bailing_moe_v2_config(const ConfigReader& config) {
   model.intermediate_size = config.integer({"intermediate_size"});
   read_experts(config, model);
   read_first_dense_layers(config, 1, model);
-  model.prediction_layers = config.integer({"num_nextn_predict_layers"}, 0, 0, 1024);
+  model.prediction_layers = read_prediction_layers(config, "num_nextn_predict_layers", 0);
   return model;
 }
 

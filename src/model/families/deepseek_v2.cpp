@@ -25,10 +25,10 @@ void read_router(const ConfigReader& config, ModelConfig& model) {
 }  // namespace
 
 ModelConfig read_deepseek_v2_config(const ConfigReader& config) {
-  ModelConfig model = read_latent_config(config, {});
+  ModelConfig model = read_latent_config(config, {.null_key_value_heads = true});
   if (!model.rotary.interleaved) config.refuse("rope_interleave", "true");
   if (config.boolean({"mlp_bias"}, false)) config.refuse("mlp_bias", "false");
-  if (config.integer({"moe_layer_freq"}, 1) != 1) config.refuse("moe_layer_freq", "1");
+  if (config.with(Nulls::kAbsent).integer({"moe_layer_freq"}, 1) != 1) config.refuse("moe_layer_freq", "1");
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
   read_shared_experts(config, 2, model);

@@ -26,13 +26,10 @@ AttentionKind kind_of(const ConfigReader& config, const std::string& type) {
 
 /// Reads which layers have a window: every other one from the first on, unless the file says so.
 void read_windows(const ConfigReader& config, ModelConfig& model) {
-  constexpr const char* kTypes = "layer_types";
-  const std::vector<std::string> types = config.texts({kTypes});
-  if (config.has(kTypes) && types.size() != model.attention.size())
-    config.refuse(kTypes, fmt::format("one for each of num_hidden_layers = {}", model.attention.size()));
+  const auto types = read_layer_kinds(config, "layer_types", model);
   for (std::size_t layer = 0; layer < model.attention.size(); ++layer) {
     const AttentionKind alternating = layer % 2 == 0 ? AttentionKind::kSliding : AttentionKind::kFull;
-    model.attention[layer] = types.empty() ? alternating : kind_of(config, types[layer]);
+    model.attention[layer] = types ? kind_of(config, (*types)[layer]) : alternating;
   }
   if (std::ranges::count(model.attention, AttentionKind::kSliding) == 0) return;
   constexpr const char* kWindow = "sliding_window";
@@ -43,7 +40,8 @@ void read_windows(const ConfigReader& config, ModelConfig& model) {
 void read_experts(const ConfigReader& config, ModelConfig& model) {
   read_expert_config(config, "intermediate_size", model);
   constexpr const char* kOtherSpelling = "experts_per_token";
-  if (config.integer({kOtherSpelling}, model.experts_per_token) != model.experts_per_token)
+  if (config.with(Nulls::kAbsent).integer({kOtherSpelling}, model.experts_per_token) !=
+      model.experts_per_token)
     config.refuse(kOtherSpelling, fmt::format("num_experts_per_tok = {}", model.experts_per_token));
   model.expert_bias = true;
   model.gate_up_order = GateUpOrder::kInterleaved;
@@ -59,7 +57,6 @@ void read_experts(const ConfigReader& config, ModelConfig& model) {
 
 ModelConfig read_gpt_oss_config(const ConfigReader& config) {
   ModelConfig model = read_common_config(config, {.key_value_heads = 8,
-                                                  .null_key_value_heads = true,
                                                   .head_dim = 64,
                                                   .takes_attention_bias = true,
                                                   .rms_norm_eps = 1e-5,

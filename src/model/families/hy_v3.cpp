@@ -13,7 +13,7 @@ ModelConfig read_hy_v3_config(const ConfigReader& config) {
                                                   .initializer_range = 0.006});
   if (config.boolean({"mlp_bias"}, false)) config.refuse("mlp_bias", "false");
   for (const char* key : {"moe_router_enable_expert_bias", "moe_router_use_sigmoid", "qk_norm", "route_norm"})
-    if (!config.boolean({key}, true)) config.refuse(key, "true");
+    if (!config.with(Nulls::kAbsent).boolean({key}, true)) config.refuse(key, "true");
   model.query_key_norm = QueryKeyNorm::kPerHead;
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
@@ -26,7 +26,7 @@ ModelConfig read_hy_v3_config(const ConfigReader& config) {
                   .epsilon = 1e-20,
                   .scale = config.positive({"router_scaling_factor"}, 2.826)};
   read_first_dense_layers(config, 1, model);
-  model.prediction_layers = config.integer({"num_nextn_predict_layers"}, 1, 0, 1024);
+  model.prediction_layers = read_prediction_layers(config, "num_nextn_predict_layers", 1);
   return model;
 }
 

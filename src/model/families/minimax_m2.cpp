@@ -12,12 +12,14 @@ namespace {
 constexpr std::int64_t kDefaultHeadDim = 128;
 
 void refuse_other_forms(const ConfigReader& config) {
+  const ConfigReader optional = config.with(Nulls::kAbsent);
   expect_text(config, "scoring_func", "sigmoid");
   expect_text(config, "qk_norm_type", "per_layer");
   for (const char* key : {"use_qk_norm", "use_routing_bias"})
-    if (!config.boolean({key}, true)) config.refuse(key, "true");
+    if (!optional.boolean({key}, true)) config.refuse(key, "true");
   if (config.number({"router_jitter_noise"}, 0.0) != 0.0) config.refuse("router_jitter_noise", "0");
-  if (config.integer({"shared_intermediate_size"}, 0, 0) != 0) config.refuse("shared_intermediate_size", "0");
+  if (optional.integer({"shared_intermediate_size"}, 0, 0) != 0)
+    config.refuse("shared_intermediate_size", "0");
 }
 
 }  // namespace
@@ -33,7 +35,7 @@ ModelConfig read_minimax_m2_config(const ConfigReader& config) {
   read_expert_config(config, "intermediate_size", model);
   model.router = {.score = RouterScore::kSigmoid, .has_correction_bias = true, .normalize = true};
   std::ranges::fill(model.layers, MlpKind::kMoe);
-  model.prediction_layers = config.integer({"num_mtp_modules"}, 0, 0, 1024);
+  model.prediction_layers = read_prediction_layers(config, "num_mtp_modules", 0);
   return model;
 }
 

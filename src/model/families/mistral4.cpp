@@ -2,6 +2,7 @@
 
 #include "model/latent_config.hpp"
 #include "model/manifest_builder.hpp"
+#include "model/rotary_config.hpp"
 #include "model/wrapped_config.hpp"
 
 namespace sluice {
@@ -14,13 +15,14 @@ constexpr const char* kRope =
 
 /// Limit below which queries do not grow; they grow by get_llama_4_attn_scale() of transformers' ministral3:
 /// 1 + beta * log(1 + floor(position / original length)).
-SequenceLimit read_query_growth(const ConfigReader& config) {
+SequenceLimit read_query_growth(const ConfigReader& config, const RotaryConfig& rotary) {
   constexpr const char* kLength = "original_max_position_embeddings";
-  const ConfigReader defaults = ConfigReader::parse(kRope, config.name() + ": default rope_parameters");
-  const std::optional<ConfigReader> found = config.object({"rope_parameters"});
-  const ConfigReader& rope = found ? *found : defaults;
-  if (rope.number({"llama_4_scaling_beta"}, 0.0) == 0) return {};
-  return {rope.integer({kLength}), kLength, "queries of later positions are scaled by llama_4_scaling_beta"};
+  const std::optional<ConfigReader> rope = rotary_settings(config, kRope);
+  if (!rope) config.refuse("rope_parameters", "settings of the embedding, or no such key");
+  if (rotary.scaling == RotaryScaling::kNone)
+    rope->refuse("rope_type", "'yarn' or 'linear', as transformers has no plain embedding for this family");
+  if (rope->number({"llama_4_scaling_beta"}, 0.0) == 0) return {};
+  return {rope->integer({kLength}), kLength, "queries of later positions are scaled by llama_4_scaling_beta"};
 }
 
 /// Reads the router. Mistral4TopkRouter sets the scores of groups that are not chosen to 0, below which no
@@ -39,11 +41,13 @@ ModelConfig read_mistral4_config(const ConfigReader& config) {
   const std::int64_t turning = config.integer({"qk_rope_head_dim"});
   const std::int64_t head = turning + config.integer({"qk_nope_head_dim"});
   ModelConfig model = read_latent_config(
-      config, {.head_dim = head,
+      config, {.key_value_heads = 32,
+               .null_key_value_heads = true,
+               .head_dim = head,
                .padding_token = 11,
                .partial_rotary_factor = static_cast<double>(turning) / static_cast<double>(head),
                .rope_parameters = kRope});
-  model.sequence_limit = read_query_growth(config);
+  model.sequence_limit = read_query_growth(config, model.rotary);
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
   read_shared_experts(config, 1, model);

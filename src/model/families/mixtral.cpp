@@ -9,7 +9,7 @@ namespace sluice {
 
 ModelConfig read_mixtral_config(const ConfigReader& config) {
   ModelConfig model = read_common_config(
-      config, {.key_value_heads = 8, .null_key_value_heads = true, .rms_norm_eps = 1e-5, .rope_theta = 1e6});
+      config, {.key_value_heads = 8, .null_head_dim = true, .rms_norm_eps = 1e-5, .rope_theta = 1e6});
   if (config.has("sliding_window")) config.refuse("sliding_window", "null: every token sees all before it");
   if (config.number({"router_jitter_noise"}, 0.0) != 0.0) config.refuse("router_jitter_noise", "0");
   read_expert_config(config, "intermediate_size", model);

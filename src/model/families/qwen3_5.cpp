@@ -20,20 +20,19 @@ constexpr std::int64_t kMaxHeadDim = 65'536;
 
 /// Reads the kinds of attention: three linear layers, then a full one, unless layer_types names each layer.
 void read_attention_kinds(const ConfigReader& config, ModelConfig& model) {
-  if (!config.has("layer_types")) {
+  const auto types = read_layer_kinds(config, "layer_types", model);
+  if (!types) {
     const std::int64_t interval = config.integer({"full_attention_interval"}, 4);
     for (std::int64_t layer = 0; layer < model.layer_count(); ++layer)
       if ((layer + 1) % interval != 0)
         model.attention[static_cast<std::size_t>(layer)] = AttentionKind::kLinear;
     return;
   }
-  const std::vector<std::string> types = config.texts({"layer_types"});
-  if (types.size() != model.attention.size())
-    config.refuse("layer_types", fmt::format("one for each of {} layers", model.layer_count()));
-  for (std::size_t layer = 0; layer < types.size(); ++layer) {
-    if (types[layer] != "linear_attention" && types[layer] != "full_attention")
+  for (std::size_t layer = 0; layer < types->size(); ++layer) {
+    const std::string& type = (*types)[layer];
+    if (type != "linear_attention" && type != "full_attention")
       config.refuse("layer_types", "'linear_attention' or 'full_attention' for each layer");
-    if (types[layer] == "linear_attention") model.attention[layer] = AttentionKind::kLinear;
+    if (type == "linear_attention") model.attention[layer] = AttentionKind::kLinear;
   }
 }
 
@@ -56,7 +55,8 @@ ModelConfig read_hybrid_config(const ConfigReader& config, std::int64_t key_valu
       config, {.key_value_heads = key_value_heads, .head_dim = 256, .partial_rotary_factor = 0.25});
   if (model.attention_heads > kMaxHeads)
     config.refuse("num_attention_heads", fmt::format("at most {}", kMaxHeads));
-  if (!config.boolean({"attn_output_gate"}, true)) config.refuse("attn_output_gate", "true");
+  if (!config.with(Nulls::kAbsent).boolean({"attn_output_gate"}, true))
+    config.refuse("attn_output_gate", "true");
   model.query_key_norm = QueryKeyNorm::kPerHead;
   model.attention_output_gate = true;
   model.zero_centred_norms = true;

@@ -16,7 +16,8 @@ ModelConfig read_glm4_moe_config(const ConfigReader& config) {
   model.experts_before_router = true;
   read_sigmoid_router(config, {.normalize = true}, model);
   read_first_dense_layers(config, 1, model);
-  model.prediction_layers = config.integer({"num_nextn_predict_layers", "num_mtp_layers"}, 1, 0, 1024);
+  model.prediction_layers = read_prediction_layers(config, "num_nextn_predict_layers",
+                                                   config.integer({"num_mtp_layers"}, 1, 0, 1024));
   return model;
 }
 
