@@ -9,6 +9,7 @@ The environment is the one that transformers gives to templates, which are untru
 and the tag `generation`.
 """
 import datetime
+import functools
 import itertools
 import json
 import os
@@ -71,6 +72,25 @@ def with_reasoning_names(message):
     return message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 
+def functions_in(messages):
+    """The functions that messages call, each an object that may have "arguments"."""
+    for message in messages:
+        calls = message.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            function = call.get("function", call) if isinstance(call, dict) else None
+            if isinstance(function, dict):
+                yield function
+
+
+def object_of(arguments):
+    """Arguments of a call as an object, which they are or are the JSON text of; None if they are neither."""
+    try:
+        made = json.loads(arguments, parse_constant=lambda name: None) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        return None
+    return made if isinstance(made, dict) else None
+
+
 def cut_marks(text):
     """The text without marks, and what lay between them as [begin, end) in bytes."""
     parts, spans, size, begin = [], [], 0, None
@@ -113,12 +133,14 @@ class Layout:
     def __init__(self, settings):
         self.template = environment().from_string(settings["template"])
         self.tokens = settings["tokens"]
+        self.calls = CallForm(self)
 
     def render(self, messages, tools, prompt=False):
         return self.template.render(messages=messages, tools=tools, documents=None, add_generation_prompt=prompt, **self.tokens)
 
     def lay_out(self, conversation):
         messages = [with_reasoning_names(message) for message in conversation["messages"]]
+        self.calls.fit(messages)
         tools, wants = conversation["tools"], conversation["wants"]
         text, marked = cut_marks(self.render(messages, tools, wants == "prompt"))
         if wants == "turn":
@@ -135,6 +157,46 @@ class Layout:
         if len(marked) != len(answers):  # which message each is of is not known
             return {"text": text, "spans": [[*span, -1] for span in marked]}
         return {"text": text, "spans": [[*span, index] for span, index in zip(marked, answers)]}
+
+
+class CallForm:
+    """The form in which a template wants the arguments of calls: an object, or its JSON text."""
+
+    ARGUMENTS = {"sluicekey": "sluicevalue"}
+    TOOL = {"type": "function", "function": {"name": "sluicename", "description": "", "parameters": {
+        "type": "object", "properties": {"sluicekey": {"type": "string", "description": ""}}, "required": []}}}
+
+    def __init__(self, layout):
+        self.layout = layout
+
+    def fit(self, messages):
+        """Gives the arguments of all calls the wanted form; those that are no object, nor the text of one, stay."""
+        for function in functions_in(messages):
+            arguments = object_of(function.get("arguments"))
+            if arguments is not None and self.wanted and not isinstance(function["arguments"], self.wanted):
+                function["arguments"] = self.in_form(arguments, self.wanted)
+
+    def in_form(self, arguments, form):
+        return arguments if form is dict else to_json(arguments)
+
+    @functools.cached_property
+    def wanted(self):
+        """`dict` or `str`, the one form that is laid out right; None if both are, or neither."""
+        for content, tools, is_wrapped in itertools.product(("", None), (None, [self.TOOL]), (True, False)):
+            right = [form for form in (dict, str) if self.is_right(form, content, tools, is_wrapped)]
+            if right:
+                return right[0] if len(right) == 1 else None
+        return None
+
+    def is_right(self, form, content, tools, is_wrapped):
+        """Whether the template lays out a call with arguments of this form, neither quoted twice nor in Python's spelling."""
+        function = {"name": "sluicename", "arguments": self.in_form(self.ARGUMENTS, form)}
+        call = {"id": "sluice123", "type": "function", **({"function": function} if is_wrapped else function)}
+        try:
+            text = self.layout.render([{"role": "user", "content": "sluice"}, {"role": "assistant", "content": content, "tool_calls": [call]}], tools)
+        except Exception:  # whatever a template does
+            return False
+        return "sluicevalue" in text and '\\"sluicevalue' not in text and repr(self.ARGUMENTS) not in text
 
 
 class SpanFinder:
