@@ -26,7 +26,8 @@ void append_messages(Json& messages, const Json& more) {
 /// Earlier turns in LLaMA-Factory's form: pairs of a question and its answer.
 Json history_of(JsonRow& row) {
   Json messages = Json::array();
-  const Json& rounds = row.take("history");
+  Json rounds = row.take("history");
+  open_text(rounds);
   const auto is_pair = [](const Json& round) {
     return round.is_array() && round.size() == 2 && round[0].is_string() && round[1].is_string();
   };
@@ -50,6 +51,12 @@ Json instruction_of(JsonRow& row) {
   return messages;
 }
 
+/// Whether a key holds a list of messages, itself or as a text.
+bool has_list(const JsonRow& row, const char* key) {
+  const Json& value = row.at(key);
+  return value.is_array() || (value.is_string() && messages_in_text(value.get<std::string>(), key));
+}
+
 /// Answer at the first of these keys that the row has.
 Json answer_of(JsonRow& row, std::initializer_list<const char*> keys) {
   const auto* const key = std::ranges::find_if(keys, [&](const char* name) { return row.has(name); });
@@ -66,7 +73,7 @@ Json listed_messages(JsonRow& row, const char* key) {
 
 /// Conversation of a prompt and its answer; texts are what a user asks and an assistant answers.
 Json prompt_and_answer(JsonRow& row) {
-  if (!row.has("completion") && row.has_list("chosen")) {
+  if (!row.has("completion") && has_list(row, "chosen")) {
     // Some tables have the whole conversation there, which repeats the prompt.
     Json chosen = messages_of(row.take("chosen"), "chosen", "assistant");
     if (!is_of(chosen.front(), {"assistant", "tool"})) return chosen;
@@ -85,7 +92,7 @@ std::optional<Json> learnt_messages(JsonRow& row) {
     append_messages(messages, answer_of(row, {"output", "chosen"}));
     return messages;
   }
-  if (row.has_list("chosen")) return messages_of(row.take("chosen"), "chosen", "assistant");
+  if (has_list(row, "chosen")) return messages_of(row.take("chosen"), "chosen", "assistant");
   if (!row.has_text("input") || !row.has_text("output")) return std::nullopt;
   Json messages = messages_of(row.take("input"), "input", "user");
   append_messages(messages, answer_of(row, {"output"}));
@@ -95,7 +102,8 @@ std::optional<Json> learnt_messages(JsonRow& row) {
 std::optional<Json> asked_messages(JsonRow& row) {
   for (const char* key : {"messages", "conversations"})
     if (row.has(key)) return messages_of(row.take(key), key, "user");
-  const bool is_text_alone = row.has_text("prompt") && !row.has("system") && !row.has("tools");
+  const bool is_text_alone =
+      row.has_text("prompt") && !has_list(row, "prompt") && !row.has("system") && !row.has("tools");
   if (row.has("prompt"))
     return is_text_alone ? std::nullopt : std::optional(messages_of(row.take("prompt"), "prompt", "user"));
   if (row.has_text("instruction")) return instruction_of(row);
@@ -126,10 +134,11 @@ Json wrapped_functions(const Json& functions) {
 Json tools_of(JsonRow& row) {
   const char* const key = row.has("tools") ? "tools" : "functions";
   Json tools = row.take(key);
-  if (tools.is_null() || tools == "") return nullptr;
   // Some tables keep the list as a text, because its schemas differ from line to line.
-  if (tools.is_string()) tools = Json::parse(tools.get<std::string>(), nullptr, /*allow_exceptions=*/false);
+  open_text(tools);
+  if (tools.is_null() || tools == "") return nullptr;
   if (!tools.is_array()) fail(ExitCode::kBadData, "'{}' is no list of tools", key);
+  for (Json& tool : tools) open_text(tool);
   if (tools.empty()) return nullptr;
   return row.has("messages") && row.has("tools") ? tools : wrapped_functions(tools);
 }

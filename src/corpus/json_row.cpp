@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace sluice::corpus {
 namespace {
@@ -20,6 +21,20 @@ void take_nan_for_null(Json& value) {
 }
 
 }  // namespace
+
+std::optional<Json> json_in(std::string_view text) try {
+  Json value = parse_json<Json>(text, "");
+  take_nan_for_null(value);
+  return value;
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+void open_text(Json& value) {
+  if (!value.is_string()) return;
+  std::optional<Json> held = json_in(value.get_ref<const std::string&>());
+  if (held && (held->is_structured() || held->is_null())) value = std::move(*held);
+}
 
 std::string text_at(const Json& object, const std::string& key) {
   const auto found = object.find(key);
@@ -51,17 +66,15 @@ bool JsonRow::has_text(const std::string& key) const {
   return found != nullptr && found->is_string();
 }
 
-bool JsonRow::has_list(const std::string& key) const {
+const Json& JsonRow::at(const std::string& key) const {
+  static const Json absent;
   const Json* const found = find(key);
-  return found != nullptr && found->is_array();
+  return found == nullptr ? absent : *found;
 }
 
 const Json& JsonRow::take(const std::string& key) {
-  static const Json absent;
-  const Json* const found = find(key);
-  if (found == nullptr) return absent;
-  taken_.push_back(key);
-  return *found;
+  if (has(key)) taken_.push_back(key);
+  return at(key);
 }
 
 std::string JsonRow::text(const std::string& key) {

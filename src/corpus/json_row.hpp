@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,10 @@ class JsonRow {
 
   /// Whether a key is present and not null. Does not count as use.
   [[nodiscard]] bool has(const std::string& key) const;
-  /// Whether a key holds a text, or a list. Does not count as use.
+  /// Whether a key holds a text. Does not count as use.
   [[nodiscard]] bool has_text(const std::string& key) const;
-  [[nodiscard]] bool has_list(const std::string& key) const;
+  /// Value at a key; null if it is absent. Does not count as use.
+  [[nodiscard]] const Json& at(const std::string& key) const;
   /// Value at a key; null if it is absent. Counts as use.
   [[nodiscard]] const Json& take(const std::string& key);
   /// Text at a key. Error(kBadData) if there is none. Counts as use.
@@ -37,6 +39,12 @@ class JsonRow {
   Json object_;
   std::vector<std::string> taken_;
 };
+
+/// The value that a text is the JSON of, read as rows are; nothing if it is the JSON of none.
+[[nodiscard]] std::optional<JsonRow::Json> json_in(std::string_view text);
+
+/// Puts in place of a text the list, object or null that it is the JSON of; other values and texts stay.
+void open_text(JsonRow::Json& value);
 
 /// Text at a key of an object. Error(kBadData), with the keys that it has, if there is none.
 [[nodiscard]] std::string text_at(const JsonRow::Json& object, const std::string& key);

@@ -3,6 +3,9 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "corpus/json_row.hpp"
+#include "corpus/list_text.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -34,6 +37,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSpeaker
 }};
 /// Roles whose messages are a function call as JSON.
 constexpr std::array<std::string_view, 2> kCallers = {"function_call", "tool_call"};
+/// Types of the parts of a message's content: those that are texts, and others.
+constexpr std::array<std::string_view, 3> kTextParts = {"text", "input_text", "output_text"};
+constexpr std::array<std::string_view, 10> kOtherParts = {
+    "image", "image_url", "input_image", "video", "video_url",
+    "audio", "audio_url", "input_audio", "file",  "input_file"};
 constexpr std::array<std::string_view, 7> kRoles = {"system",   "user",      "assistant", "tool",
                                                     "function", "developer", "ipython"};
 
@@ -43,12 +51,41 @@ void drop_nulls(Json& object) {
     entry = entry->is_null() ? object.erase(entry) : std::next(entry);
 }
 
+/// Text at a key, or "".
+std::string_view text_or_none(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) return "";
+  return found->get_ref<const std::string&>();
+}
+
+/// Role of a speaker in ShareGPT's form; nothing if there is no such speaker, or he calls a function.
+std::optional<std::string_view> role_of_speaker(std::string_view name) {
+  const auto found =
+      std::ranges::find(kSpeakers, name, &std::pair<std::string_view, std::string_view>::first);
+  return found == kSpeakers.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool is_caller(std::string_view speaker) { return std::ranges::find(kCallers, speaker) != kCallers.end(); }
+
+/// Whether all items of a list are objects with a role: one that is known, or any beside what it says, since
+/// lists of flights and of persons have "from" and "role", too.
+bool are_messages(const Json& list) {
+  return std::all_of(list.begin(), list.end(), [](const Json& item) {
+    if (!item.is_object()) return false;
+    const std::string_view role = text_or_none(item, "role"), speaker = text_or_none(item, "from");
+    const bool says = item.contains("content") || item.contains("tool_calls");
+    return role_of_speaker(speaker) || is_caller(speaker) ||
+           std::ranges::find(kRoles, role) != kRoles.end() || (!role.empty() && says) ||
+           (!speaker.empty() && item.contains("value"));
+  });
+}
+
 Json call_of(const Json& function) { return {{"type", "function"}, {"function", function}}; }
 
 /// Function calls that LLaMA-Factory keeps as a message's text: an object with "name" and "arguments", or a
 /// list of them.
 Json calls_in(const std::string& text) {
-  const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json value = json_in(text).value_or(Json());
   Json calls = Json::array();
   for (const Json& function : value.is_array() ? value : Json::array({value})) {
     if (!function.is_object() || !function.contains("name"))
@@ -63,25 +100,41 @@ Json message_of_speaker(const Json& turn) {
   const std::string speaker = text_at(turn, "from");
   const std::string value = text_at(turn, "value");
   Json message;
-  if (std::ranges::find(kCallers, speaker) != kCallers.end()) {
+  if (is_caller(speaker)) {
     message = {{"role", "assistant"}, {"content", ""}, {"tool_calls", calls_in(value)}};
+  } else if (const auto role = role_of_speaker(speaker)) {
+    message = {{"role", *role}, {"content", value}};
   } else {
-    const auto found =
-        std::ranges::find(kSpeakers, speaker, &std::pair<std::string_view, std::string_view>::first);
-    if (found == kSpeakers.end())
-      fail(ExitCode::kBadData, "'from' is '{}', expected human, gpt, system, tool or function_call",
-           printable(speaker));
-    message = {{"role", found->second}, {"content", value}};
+    fail(ExitCode::kBadData, "'from' is '{}', expected human, gpt, system, tool or function_call",
+         printable(speaker));
   }
   for (const auto& [key, other] : turn.items())
     if (key != "from" && key != "value") message[key] = other;
   return message;
 }
 
+/// Whether a list has parts of a message's content, of which at least one is a text.
+bool are_parts(const Json& list) {
+  const auto is_one_of = [](const auto& types, const Json& part) {
+    return part.is_object() && std::ranges::find(types, text_or_none(part, "type")) != types.end();
+  };
+  const auto is_text = [&](const Json& part) {
+    return is_one_of(kTextParts, part) && part.contains("text") && part["text"].is_string();
+  };
+  return std::any_of(list.begin(), list.end(), is_text) &&
+         std::all_of(list.begin(), list.end(),
+                     [&](const Json& part) { return is_text(part) || is_one_of(kOtherParts, part); });
+}
+
 /// Joins a list of parts to one text; parts of other kinds need a model that sees or hears.
 void join_parts(Json& message, std::size_t index) {
   const auto content = message.find("content");
-  if (content == message.end() || !content->is_array()) return;
+  if (content == message.end()) return;
+  if (content->is_string())
+    if (std::optional<Json> parts = list_in_text(content->get_ref<const std::string&>(), are_parts,
+                                                 fmt::format("message {}: 'content'", index + 1)))
+      *content = std::move(*parts);
+  if (!content->is_array()) return;
   std::string joined;
   for (const Json& part : *content) {
     const bool is_text = part.is_object() && (!part.contains("type") || part["type"] == "text") &&
@@ -94,7 +147,20 @@ void join_parts(Json& message, std::size_t index) {
   *content = joined;
 }
 
-void tidy_calls(Json& message) {
+/// Opens the text as which a message may keep its calls, at one of the keys for them; drops the text of none.
+void open_calls(Json& message, const char* key, std::size_t index) {
+  const auto calls = message.find(key);
+  if (calls == message.end()) return;
+  open_text(*calls);
+  if (calls->is_null() || *calls == "")
+    message.erase(calls);
+  else if (calls->is_string())
+    fail(ExitCode::kBadData, "message {}: '{}' is the text '{}', expected calls of functions, or their JSON",
+         index + 1, key, printable(calls->get_ref<const std::string&>(), 60));
+}
+
+void tidy_calls(Json& message, std::size_t index) {
+  for (const char* key : {"tool_calls", "function_call"}) open_calls(message, key, index);
   if (const auto old = message.find("function_call"); old != message.end()) {
     if (!message.contains("tool_calls")) message["tool_calls"] = Json::array({call_of(*old)});
     message.erase("function_call");
@@ -102,8 +168,11 @@ void tidy_calls(Json& message) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end() || !calls->is_array()) return;
   for (Json& call : *calls) {
+    open_text(call);
     drop_nulls(call);
-    if (call.is_object() && call.contains("function")) drop_nulls(call["function"]);
+    if (!call.is_object() || !call.contains("function")) continue;
+    open_text(call["function"]);
+    drop_nulls(call["function"]);
   }
 }
 
@@ -123,9 +192,15 @@ std::optional<bool> take_mark(Json& message, const char* key, std::size_t index)
 
 }  // namespace
 
+std::optional<Json> messages_in_text(const std::string& text, std::string_view key) {
+  return list_in_text(text, are_messages, fmt::format("'{}'", key));
+}
+
 Json messages_of(const Json& value, std::string_view key, std::string_view role) {
-  if (value.is_string()) return Json::array({{{"role", role}, {"content", value}}});
-  const Json list = value.is_object() ? Json::array({value}) : value;
+  Json list = value.is_object() ? Json::array({value}) : value;
+  if (value.is_string())
+    list = messages_in_text(value.get_ref<const std::string&>(), key)
+               .value_or(Json::array({{{"role", role}, {"content", value}}}));
   if (!list.is_array() || list.empty())
     fail(ExitCode::kBadData, "'{}' is {}, expected a list of messages", key,
          list.is_array() ? "an empty list" : std::string("a JSON ") + list.type_name());
@@ -145,7 +220,7 @@ bool tidy_message(Json& message, std::size_t index) {
   if (std::ranges::find(kRoles, role) == kRoles.end())
     fail(ExitCode::kBadData, "message {} has the role '{}', expected system, user, assistant or tool",
          index + 1, printable(role));
-  tidy_calls(message);
+  tidy_calls(message, index);
   if (!message.contains("content") && !message.contains("tool_calls"))
     fail(ExitCode::kBadData, "message {} has neither 'content' nor 'tool_calls'", index + 1);
   join_parts(message, index);

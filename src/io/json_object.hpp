@@ -47,11 +47,10 @@ void name_numbers(Json& value, std::string_view mark) {
 /// message; "" if none is known.
 [[nodiscard]] std::string json_fault_hint(std::string_view message, std::size_t byte, std::size_t bytes);
 
-/// Parses a JSON object; NaN, Infinity and -Infinity count as numbers. `prefix` begins the message of an
-/// error, "config.json: ". Error(kBadData) if the text is not JSON, not an object, or nested deeper than
-/// kMaxJsonDepth.
+/// Parses JSON; NaN, Infinity and -Infinity count as numbers. `prefix` begins the message of an error,
+/// "config.json: ". Error(kBadData) if the text is not JSON, or nested deeper than kMaxJsonDepth.
 template <class Json = nlohmann::json>
-[[nodiscard]] Json parse_json_object(std::string_view text, std::string_view prefix) {
+[[nodiscard]] Json parse_json(std::string_view text, std::string_view prefix) {
   const auto limit_depth = [&](int depth, typename Json::parse_event_t, const Json&) {
     if (depth > kMaxJsonDepth)
       fail(ExitCode::kBadData, "{}found values nested deeper than {} levels", prefix, kMaxJsonDepth);
@@ -65,16 +64,22 @@ template <class Json = nlohmann::json>
   };
   const std::optional<std::string> marked = json_names::mark_numbers(text);
   try {
-    Json document = marked ? Json::parse(*marked, take_marked) : Json::parse(text, limit_depth);
-    if (!document.is_object())
-      fail(ExitCode::kBadData, "{}found a JSON {}, expected an object", prefix, document.type_name());
-    return document;
+    return marked ? Json::parse(*marked, take_marked) : Json::parse(text, limit_depth);
   } catch (const typename Json::parse_error& error) {
     fail(ExitCode::kBadData, "{}is not valid JSON ({}){}", prefix, printable(error.what(), 200),
          json_fault_hint(error.what(), error.byte, marked ? marked->size() : text.size()));
   } catch (const typename Json::exception& error) {
     fail(ExitCode::kBadData, "{}is not valid JSON ({})", prefix, printable(error.what(), 200));
   }
+}
+
+/// Parses a JSON object, as parse_json() does. Error(kBadData) for any other value, too.
+template <class Json = nlohmann::json>
+[[nodiscard]] Json parse_json_object(std::string_view text, std::string_view prefix) {
+  Json document = parse_json<Json>(text, prefix);
+  if (!document.is_object())
+    fail(ExitCode::kBadData, "{}found a JSON {}, expected an object", prefix, document.type_name());
+  return document;
 }
 
 /// Value as text for messages, with the names of numbers that are not finite.

@@ -110,6 +110,47 @@ TEST(ChatLayout, an_answer_that_a_template_does_not_lay_out_is_refused_with_the_
                [&] { static_cast<void>(answers_by(text, kTwoAnswers)); });
 }
 
+/// What a template that prints each call by `printed` makes of calls with these arguments, as JSON.
+std::vector<std::string> calls_by(const std::string& printed, const std::vector<std::string>& arguments) {
+  const auto layout =
+      make_jinja_layout(named("{% for m in messages if m.tool_calls %}{% for c in m.tool_calls %}" + printed +
+                              "{% endfor %}{% endfor %}"));
+  std::vector<std::string> all;
+  for (const std::string& given : arguments)
+    all.push_back(layout->lay_out_prompt(
+        *read_row(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", )"
+                  R"("tool_calls": [{"function": {"name": "f", "arguments": )" +
+                      given + "}}]}]}",
+                  {})
+             .conversation));
+  return all;
+}
+
+TEST(ChatLayout, arguments_of_calls_have_the_form_that_the_template_lays_out) {
+  const std::vector<std::string> both = {R"({"z": "\u00e9", "a": [1, null]})",
+                                         R"("{\"z\": \"\u00e9\", \"a\": [1, null]}")"};
+  const std::string json = R"({"z": "é", "a": [1, null]})", items = "z=é;a=[1, None];";
+  const auto expect = [&](const std::string& printed, const std::string& out) {
+    EXPECT_THAT(calls_by(printed, both), ElementsAre(out, out)) << printed;
+  };
+  expect("{{ c.function.arguments | tojson }}", json);
+  expect("{% for k, v in c.function.arguments | items %}{{ k }}={{ v }};{% endfor %}", items);
+  const std::string arguments = "{% set a = c.function.arguments %}";
+  expect(arguments + "{% for k in a %}{{ k }}={{ a[k] }};{% endfor %}", items);
+  expect("{{ '!' + c.function.arguments }}", "!" + json);
+  expect("{{ c.function.arguments }}", json);
+  expect(arguments + "{{ a if a is string else a | tojson }}", json);
+}
+
+TEST(ChatLayout, arguments_of_calls_stay_where_both_forms_are_right_or_they_are_no_object) {
+  EXPECT_THAT(calls_by("{{ c.function.arguments is string }}", {R"("{}")", "{}"}),
+              ElementsAre("True", "False"));
+  const std::vector<std::string> texts = {R"("f of 1")", R"("[1]")", R"("{\"a\": ")", R"("")"};
+  EXPECT_EQ(calls_by("{{ c.function.arguments | tojson }}", texts), texts);
+  EXPECT_THAT(calls_by("{{ c.function.arguments + '!' }}", {R"("{ \"a\":1 }")"}),
+              ElementsAre(R"({ "a":1 }!)"));
+}
+
 TEST(ChatLayout, a_template_that_refuses_or_is_none_says_so_with_its_name) {
   const auto layout = make_chat_layout(named("a\n{{ raise_exception('no users here') }}"));
   expect_error(ExitCode::kBadData, {"chat_template.jinja", "no users here"},

@@ -85,6 +85,90 @@ TEST(Conversation, knows_the_tools_of_each_form) {
             call);
 }
 
+/// The row with the values at these keys as their JSON texts.
+std::string with_texts(const std::string& line, const std::vector<std::string>& keys) {
+  auto row = nlohmann::ordered_json::parse(line);
+  for (const std::string& key : keys)
+    if (row.contains(key) && !row[key].is_string()) row[key] = row[key].dump();
+  return row.dump();
+}
+
+/// All that a row is read as.
+std::string read_as(const std::string& line) {
+  const RowContent read = read_row(line, {});
+  if (!read.conversation) return "text: " + read.text;
+  std::string all = read.conversation->messages->dump() + read.conversation->tools->dump();
+  for (const bool is_trained : read.conversation->is_trained) all += is_trained ? " learnt" : " asked";
+  for (const std::string& key : read.unused) all += " " + key;
+  return all;
+}
+
+TEST(Conversation, kept_as_json_text_is_the_one_that_its_list_is) {
+  const std::string messages =
+      R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": [{"type": "text", "text": "b"}], )"
+      R"("weight": 0}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", )"
+      R"("function": {"name": "f", "arguments": "{\"z\": 1, \"a\": NaN}"}}], "x": 1.5}])";
+  const std::string question = R"([{"role": "user", "content": "a"}])";
+  const std::string answer = R"([{"role": "assistant", "content": "b"}])";
+  const std::vector<std::string> rows = {
+      R"({"messages": )" + messages + R"(, "tools": [{"name": "f"}], "system": "s"})",
+      R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "x": 1})",
+      R"({"prompt": )" + question + R"(, "completion": )" + answer + "}",
+      R"({"prompt": "a", "completion": )" + answer + "}",
+      R"({"prompt": )" + question + R"(, "chosen": )" + answer + R"(, "rejected": "c"})",
+      R"({"prompt": "a", "chosen": )" + messages + "}",
+      R"({"messages": )" + question + R"(, "chosen": )" + answer + "}",
+      R"({"chosen": )" + messages + R"(, "text": "t"})",
+      R"({"instruction": "i", "output": )" + answer + R"(, "history": [["q", "r"]]})",
+  };
+  for (const std::string& row : rows)
+    EXPECT_EQ(read_as(with_texts(row, {"messages", "conversations", "prompt", "completion", "chosen",
+                                       "output", "history", "tools"})),
+              read_as(row));
+  EXPECT_EQ(read_as(R"({"input": "[{\"role\": \"user\", \"content\": \"a\"}]", "output": "b"})"),
+            read_as(R"({"input": "a", "output": "b"})"));
+}
+
+TEST(Conversation, with_calls_or_parts_as_json_text_is_the_one_that_has_them_as_lists) {
+  const auto row = [](const std::string& message) { return R"({"messages": [)" + message + "]}"; };
+  const std::string function = R"({"name": "f", "arguments": {"x": 1}})";
+  const std::string call = R"({"type": "function", "function": )" + function + "}";
+  const auto quoted = [](const std::string& json) { return nlohmann::json(json).dump(); };
+  const auto calls = [&](const std::string& value) {
+    return read_as(row(R"({"role": "assistant", "content": "", "tool_calls": )" + value + "}"));
+  };
+  EXPECT_EQ(calls(quoted("[" + call + "]")), calls("[" + call + "]"));
+  EXPECT_EQ(calls("[" + quoted(call) + "]"), calls("[" + call + "]"));
+  EXPECT_EQ(calls(R"([{"type": "function", "function": )" + quoted(function) + "}]"),
+            calls("[" + call + "]"));
+  EXPECT_EQ(calls(quoted("null")), calls("null"));
+  EXPECT_EQ(calls(R"("")"), calls("null"));
+  const auto old = [&](const std::string& value) {
+    return read_as(row(R"({"role": "assistant", "content": "", "function_call": )" + value + "}"));
+  };
+  EXPECT_EQ(old(quoted(function)), old(function));
+  const auto said = [&](const std::string& value) {
+    return read_as(row(R"({"role": "user", "content": )" + value + "}"));
+  };
+  EXPECT_EQ(said(quoted(R"([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])")),
+            said(R"("ab")"));
+  for (const char* text :
+       {R"([{"type": "number", "value": 3}])", "[1] and [2]", R"(["a"])", R"([{"text": "a"}])",
+        R"([{"role": "user", "content": "a"}])", "[{'type': 'dog', 'text': 'a'}]"})
+    EXPECT_THAT(said(quoted(text)), testing::HasSubstr(quoted(text))) << text;
+}
+
+TEST(Conversation, in_brackets_that_are_no_list_of_messages_is_a_text) {
+  EXPECT_THAT(said(R"({"prompt": "[1, 2]", "completion": "[{\"a\": 1}]"})"),
+              ElementsAre("user: [1, 2]", "assistant: [{\"a\": 1}]"));
+  EXPECT_THAT(said(R"({"messages": "[{'a': 1}]"})"), ElementsAre("user: [{'a': 1}]"));
+  const std::string list = R"([{\"role\": \"user\", \"content\": \"a\"}])";
+  EXPECT_THAT(said(R"({"messages": ")" + list + R"("})", {.field = "messages"}),
+              ElementsAre(R"(text: [{"role": "user", "content": "a"}])"));
+  EXPECT_THAT(said(R"({"text": "[{'role': 'user', 'content': 'a'}]", "prompt": "[{'role': 'user'}]"})"),
+              ElementsAre("text: [{'role': 'user', 'content': 'a'}]"));
+}
+
 TEST(Conversation, names_the_keys_that_it_does_not_use) {
   const auto unused = [](const std::string& line, const RowOptions& options = {}) {
     return read_row(line, options).unused;
@@ -132,6 +216,10 @@ TEST(Conversation, is_asked_in_the_same_forms) {
   EXPECT_EQ(asked(R"({"prompt": "a", "system": "s"})"), question);
   EXPECT_EQ(asked(R"({"instruction": "a", "output": "b", "system": "s"})"), question);
   EXPECT_EQ(asked(R"({"prompt": "a", "system": null})"), "none");
+  const std::string text = nlohmann::json(question).dump();
+  EXPECT_EQ(asked(R"({"prompt": )" + text + "}"), question);
+  EXPECT_EQ(asked(R"({"messages": )" + text + "}"), question);
+  EXPECT_EQ(asked(R"({"prompt": "[{\"a\": 1}]"})"), "none");
 }
 
 TEST(Conversation, says_which_messages_are_trained_and_keeps_that_from_the_template) {
@@ -178,6 +266,16 @@ TEST(Conversation, that_is_none_says_what_was_found) {
   refused(R"({"instruction": "a", "output": "b", "history": ["q"]})", {"'history'", "pairs"});
   refused(R"({"conversations": [{"from": "function_call", "value": "f of 1"}]})",
           {"f of 1", "\"arguments\""});
+  refused(R"({"messages": "[{'role': 'user', 'content': 'a'}]"})", {"'messages'", "'role'", "JSON"});
+  refused(R"({"prompt": "a", "completion": "[{\"role\": \"assistant\", \"content\": \"b"})",
+          {"'completion'", "cut short"});
+  refused(R"({"messages": "[{\"role\": \"wizard\", \"content\": \"b\"}]"})", {"message 1", "'wizard'"});
+  refused(R"({"messages": [{"role": "user", "content": "[{'type': 'text', 'text': 'a'}]"}]})",
+          {"message 1", "'content'", "JSON"});
+  refused(R"({"messages": [{"role": "assistant", "tool_calls": "[{'function': {'name': 'f'}}]"}]})",
+          {"message 1", "'tool_calls'", "JSON"});
+  refused(R"({"prompt": "a", "completion": "b", "tools": "[{'name': 'f'}]"})", {"'tools'"});
+  refused(R"({"instruction": "a", "output": "b", "history": "[['q', 'r']]"})", {"'history'", "pairs"});
   refused(R"({"messages": null})", {"no key 'text'", "it has: none"});
   refused(R"({"text": NaN})", {"no key 'text'"});
   refused(R"({"conversations": [{"from": "cat", "value": "a"}]})", {"'from' is 'cat'"});

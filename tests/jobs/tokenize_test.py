@@ -1,6 +1,7 @@
 """sluice tokenize: text, JSONL and chats to token files. What is expected of tokenizers and chat templates was made by the tokenizers
 library and by transformers (tests/fixtures/make_tokenizers.py, make_chats.py)."""
 import json
+import os
 import shutil
 import signal
 import unittest
@@ -8,6 +9,7 @@ import unittest
 import h5py
 import numpy
 
+from drawn_chats import FORMS, forms_of
 from program import FIXTURES, SLUICE, JobTest, Program, sluice, wait_until
 
 TOKENIZERS = FIXTURES / "tokenizers"
@@ -233,6 +235,22 @@ class Chats(TokenizeTest):
         rows = self.documents(self.tokenize(model, source)[0])
         self.assertEqual(len(rows), 5)
         self.assertTrue(all(row == rows[0] for row in rows))
+
+    def test_chats_kept_as_json_text_are_what_their_lists_are(self):
+        """SLUICE_CHATS chats, 30 by default, as SLUICE_CHATS_SEED draws them, for templates that want arguments as objects, as texts, or either."""
+        seed, count = (int(os.environ.get(name, value)) for name, value in (("SLUICE_CHATS_SEED", 1), ("SLUICE_CHATS", 30)))
+        source = self.lines("chats.jsonl", *(row for number in range(count) for row in forms_of(seed, number)))
+        wants_text = self.model(name="wants-text")
+        (wants_text / "chat_template.jinja").write_text(
+            "{% for m in messages %}<|im_start|>{{ m.role }}\n{% generation %}{{ m.content }}{% for call in m.tool_calls %}"
+            "{{ '<tool_call>' + call.function.arguments }}{% endfor %}{% endgeneration %}<|im_end|>{% endfor %}")
+        for model in (self.chat_model("qwen3_5", "training"), self.chat_model("qwen3", "training"), wants_text):
+            path, _ = self.tokenize(model, source, out=f"{model.name}-out.h5")
+            rows = list(zip(self.documents(path), self.documents(path, "loss_mask")))
+            self.assertEqual(len(rows), count * len(FORMS))
+            for index, row in enumerate(rows):
+                number, form = divmod(index, len(FORMS))
+                self.assertEqual(row, rows[index - form], f"{model.name}: chat {number} of seed {seed}, {FORMS[form]}")
 
     def test_tools_and_reasoning_are_left_out_where_asked(self):
         model = self.chat_model("qwen3", "training")
