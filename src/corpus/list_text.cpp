@@ -63,11 +63,11 @@ class ListSketch {
   void take_string(char quote) {
     const std::size_t begin = ++at_;
     while (at_ < text_.size() && text_[at_] != quote) at_ += text_[at_] == '\\' ? 2 : 1;
-    if (at_ >= text_.size() || depth_ != kDepthOfKeys) return;
+    if (depth_ != kDepthOfKeys) return;
     std::string string(text_.substr(begin, at_ - begin));
     if (is_value_)
       object_[key_] = std::move(string);
-    else
+    else if (at_ < text_.size())
       object_[key_ = std::move(string)] = nullptr;
   }
 

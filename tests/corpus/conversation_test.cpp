@@ -272,6 +272,8 @@ TEST(Conversation, that_is_none_says_what_was_found) {
   refused(R"({"messages": "[{\"role\": \"wizard\", \"content\": \"b\"}]"})", {"message 1", "'wizard'"});
   refused(R"({"messages": [{"role": "user", "content": "[{'type': 'text', 'text': 'a'}]"}]})",
           {"message 1", "'content'", "JSON"});
+  refused(R"({"messages": [{"role": "user", "content": "[{\"type\": \"text\", \"text\": \"a"}]})",
+          {"message 1", "'content'", "cut short"});
   refused(R"({"messages": [{"role": "assistant", "tool_calls": "[{'function': {'name': 'f'}}]"}]})",
           {"message 1", "'tool_calls'", "JSON"});
   refused(R"({"prompt": "a", "completion": "b", "tools": "[{'name': 'f'}]"})", {"'tools'"});

@@ -84,9 +84,12 @@ TEST(Prompts, are_lines_of_text_or_rows_of_json_by_what_the_file_holds) {
 {"messages": [{"role": "user", "content": "c"}]}
 {"conversations": [{"from": "human", "value": "d"}], "system": "s"}
 {"instruction": "e", "output": "f"}
+{"prompt": "[{\"role\": \"user\", \"content\": \"g\"}]"}
+{"prompt": "[\"h\"]"}
 )";
   for (const char* name : {"a.jsonl", "a.json", "a"})
-    EXPECT_THAT(prompts_in(rows, name), ElementsAre("0: a", "\"b\": 5,6,", "2: c?", "3: d?", "4: e?"))
+    EXPECT_THAT(prompts_in(rows, name),
+                ElementsAre("0: a", "\"b\": 5,6,", "2: c?", "3: d?", "4: e?", "5: g?", "6: [\"h\"]"))
         << name;
   EXPECT_THAT(prompts_in("[{\"prompt\":\n\"a\"},\n{\"prompt\": \"b\"}]", "a.json"),
               ElementsAre("0: a", "1: b"));
@@ -99,6 +102,7 @@ TEST(Prompts, that_cannot_be_used_say_where_they_are) {
   };
   refused("{\"prompt\": \"a\"}\n{\"prompt\": 3}\n", {"a.jsonl:2: ", "'prompt'"});
   refused("{\"prompt\": \"a\", \"tokens\": [1]}\n", {"a.jsonl:1: expected one of"});
+  refused("{\"prompt\": \"[{'role': 'user', 'content': 'a'}]\"}\n", {"a.jsonl:1: ", "'prompt'", "JSON"});
   refused("{\"tokens\": [1.5]}\n", {"a.jsonl:1: ", "array of token ids"});
   refused("{\"prompt\n", {"a.jsonl:1: is not valid JSON"});
   refused("[{\"prompt\": \"a\"},\n{\"promt\": \"b\"}]\n", {"a.jsonl:2: row 2 expected one of"});
