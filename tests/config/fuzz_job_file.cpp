@@ -20,7 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     static_cast<void>(sluice::parse_override("train.freeze=" + text));
   } catch (const sluice::Error& error) {
-    if (error.code() != sluice::ExitCode::kBadConfig && error.code() != sluice::ExitCode::kUsage) std::abort();
+    if (error.code() != sluice::ExitCode::kBadConfig && error.code() != sluice::ExitCode::kUsage)
+      std::abort();
   }
   return 0;
 }
