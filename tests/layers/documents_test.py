@@ -21,11 +21,6 @@ class Documents(unittest.TestCase):
             missing += [name for name in NAMED_FILE.findall(text) if not (ROOT / name).exists() and not name.endswith("NAME.cpp")]
             self.assertEqual(missing, [], document)
 
-    def test_no_folder_holds_more_than_32_sources_and_headers(self):
-        for folder in (path for path in (ROOT / "src").rglob("*") if path.is_dir()):
-            files = [path for path in folder.iterdir() if path.suffix in {".hpp", ".cpp", ".cu"}]
-            self.assertLessEqual(len(files), 32, folder)
-
 
 if __name__ == "__main__":
     unittest.main()
