@@ -87,7 +87,10 @@ std::int64_t SourceFiles::check_pieces() const {
 void SourceFiles::check(std::int64_t piece) {
   std::size_t i = 0;
   for (; i < sources_.size() && piece >= pieces_of(sources_[i]); ++i) piece -= pieces_of(sources_[i]);
-  if (i == sources_.size()) return require_targets();
+  if (i == sources_.size()) {
+    require_targets();
+    return warn_of_endless_answers();
+  }
   if (auto* packed = std::get_if<PackedTokenCheck>(&sources_[i].check)) return packed->run(piece);
   std::get<TokenCheck>(sources_[i].check).run(sources_[i].file, piece);
 }
@@ -110,7 +113,6 @@ void SourceFiles::require_targets() const {
     fail(ExitCode::kBadData,
          "{}: none of the tokens that are read is a target, so there is nothing to predict: {}",
          join_some(idle), causes.front());
-  warn_of_endless_answers();
   for (std::size_t i = 0; i < idle.size(); ++i)
     log::warning("{}: none of the tokens that the steps read of it is a target: {}", idle[i], causes[i]);
 }
