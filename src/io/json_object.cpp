@@ -8,13 +8,6 @@
 
 namespace sluice {
 
-std::string json_fault_hint(std::string_view message, std::size_t byte, std::size_t bytes) {
-  if (byte > bytes) return "; was the file cut short?";
-  if (message.find("surrogate") == std::string_view::npos) return "";
-  return "; it has one half alone of a character that JSON writes as two \\u escapes: write the character "
-         "itself, or leave the half out";
-}
-
 namespace json_names {
 namespace {
 
@@ -24,6 +17,13 @@ constexpr std::array<std::pair<std::string_view, double>, 3> kNames{{
     {"Infinity", kInfinity},
     {"-Infinity", -kInfinity},
 }};
+
+/// Whether a text is the beginning of a number's name, and not the whole.
+bool begins_name(std::string_view text) {
+  return std::ranges::any_of(kNames, [&](const auto& entry) {
+    return !text.empty() && text.size() < entry.first.size() && entry.first.starts_with(text);
+  });
+}
 
 /// Name of a number that begins at `at`, if a value may end behind it; else "".
 std::string_view name_at(std::string_view text, std::size_t at) {
@@ -91,4 +91,12 @@ std::string_view name_of(double number) {
 }
 
 }  // namespace json_names
+std::string json_fault_hint(std::string_view message, std::size_t byte, std::string_view text) {
+  const std::string_view rest = text.substr(std::min(byte > 0 ? byte - 1 : 0, text.size()));
+  if (byte > text.size() || json_names::begins_name(rest)) return "; was the file cut short?";
+  if (message.find("surrogate") == std::string_view::npos) return "";
+  return "; it has one half alone of a character that JSON writes as two \\u escapes: write the character "
+         "itself, or leave the half out";
+}
+
 }  // namespace sluice

@@ -43,9 +43,9 @@ void name_numbers(Json& value, std::string_view mark) {
 
 }  // namespace json_names
 
-/// Likely cause of a fault that the parser found at a byte, from 1, of a text of so many bytes, to follow its
-/// message; "" if none is known.
-[[nodiscard]] std::string json_fault_hint(std::string_view message, std::size_t byte, std::size_t bytes);
+/// Likely cause of a fault that the parser found at a byte, from 1, of a text, to follow its message; "" if none
+/// is known.
+[[nodiscard]] std::string json_fault_hint(std::string_view message, std::size_t byte, std::string_view text);
 
 /// Parses JSON; NaN, Infinity and -Infinity count as numbers. `prefix` begins the message of an error,
 /// "config.json: ". Error(kBadData) if the text is not JSON, or nested deeper than kMaxJsonDepth.
@@ -67,7 +67,7 @@ template <class Json = nlohmann::json>
     return marked ? Json::parse(*marked, take_marked) : Json::parse(text, limit_depth);
   } catch (const typename Json::parse_error& error) {
     fail(ExitCode::kBadData, "{}is not valid JSON ({}){}", prefix, printable(error.what(), 200),
-         json_fault_hint(error.what(), error.byte, marked ? marked->size() : text.size()));
+         json_fault_hint(error.what(), error.byte, marked ? *marked : text));
   } catch (const typename Json::exception& error) {
     fail(ExitCode::kBadData, "{}is not valid JSON ({})", prefix, printable(error.what(), 200));
   }
