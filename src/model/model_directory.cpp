@@ -123,7 +123,7 @@ std::string absence_text(const fs::path& path) {
   return fmt::format(
       "there is no directory {}. If it is a name on Hugging Face's hub: nothing is downloaded here; `hf download {} "
       "--local-dir DIR` brings it, and DIR is what to name",
-      printable(path.string()), name);
+      printable(path.string().starts_with(name) ? whole(path) : path.string()), name);
 }
 
 }  // namespace

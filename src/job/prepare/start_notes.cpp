@@ -106,7 +106,9 @@ std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& f
       fmt::format("; {} of {}", counted(train.steps, "step"), counted(train.batch_sequences, "sequence"));
   const auto positions = static_cast<double>(train.steps * train.batch_sequences);
   if (facts.size() == 1)
-    return text + taken + fmt::format(" are {:.3g} epochs", positions / static_cast<double>(sequences)) +
+    return text + taken +
+           fmt::format(" {} {:.3g} epochs", is_or_are(train.steps),
+                       positions / static_cast<double>(sequences)) +
            (is_packed ? "\n          " + packing_text(config.data, facts.front()) : "");
   std::string lines = fmt::format("{} with {}{}", counted(std::ssize(facts), "source"), text, taken);
   const std::vector<std::int64_t> of_source = batch_options(config, 0).taken_in_all(facts);
