@@ -31,9 +31,12 @@ class ListSketch {
     for (; at_ < text_.size() && !is_whole_; ++at_)
       if (!take()) return std::nullopt;
     if (text_.find_first_not_of(kJsonBlanks, at_) != std::string_view::npos) return std::nullopt;
-    if (list_.empty() && !object_.empty()) list_.push_back(object_);
+    is_cut_ = list_.empty() && !object_.empty();
+    if (is_cut_) list_.push_back(object_);
     return list_;
   }
+  /// Whether the list that has been drawn is one object without its end.
+  [[nodiscard]] bool is_cut() const { return is_cut_; }
 
  private:
   /// Takes what begins at the present place, and moves to its last character; false for words that no list
@@ -93,6 +96,7 @@ class ListSketch {
   std::size_t at_ = 0;
   int depth_ = 0;
   bool is_whole_ = false;
+  bool is_cut_ = false;
   bool is_value_ = false;  ///< whether a string at the present place is the value of key_
   std::string key_;
   Json object_ = Json::object();
@@ -104,11 +108,14 @@ class ListSketch {
 std::optional<Json> list_in_text(const std::string& text, IsWantedList is_wanted, std::string_view place) {
   const std::size_t begin = text.find_first_not_of(kJsonBlanks);
   if (begin == std::string::npos || text[begin] != '[') return std::nullopt;
-  const auto is_wanted_list = [&](const std::optional<Json>& list) {
-    return list && list->is_array() && !list->empty() && is_wanted(*list);
+  const auto is_wanted_list = [&](const std::optional<Json>& list, bool is_cut) {
+    return list && list->is_array() && !list->empty() && is_wanted(*list, is_cut);
   };
-  if (std::optional<Json> list = json_in(text)) return is_wanted_list(list) ? std::move(list) : std::nullopt;
-  if (is_wanted_list(ListSketch(text).draw()))
+  if (std::optional<Json> list = json_in(text))
+    return is_wanted_list(list, /*is_cut=*/false) ? std::move(list) : std::nullopt;
+  ListSketch sketch(text);
+  const std::optional<Json> list = sketch.draw();
+  if (is_wanted_list(list, sketch.is_cut()))
     fail(
         ExitCode::kBadData,
         "{} is the text of a list, but cut short or in another spelling than JSON's: '{}'; expected the list, "

@@ -9,8 +9,9 @@
 
 namespace sluice::corpus {
 
-/// Whether a JSON list that is not empty is one of those that are looked for.
-using IsWantedList = bool (*)(const nlohmann::ordered_json& list);
+/// Whether a JSON list that is not empty is one of those that are looked for; `is_cut`: it is one object, of which
+/// what comes behind may be missing.
+using IsWantedList = bool (*)(const nlohmann::ordered_json& list, bool is_cut);
 
 /// The list whose JSON text `text` is, if it is a wanted one; nothing for any other text, such as other JSON
 /// or words in brackets. Error(kBadData), which names `place` ("'messages'"), for a wanted list in Python's

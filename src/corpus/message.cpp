@@ -37,8 +37,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kSpeaker
 }};
 /// Roles whose messages are a function call as JSON.
 constexpr std::array<std::string_view, 2> kCallers = {"function_call", "tool_call"};
-/// Types of the parts of a message's content: those that are texts, and others.
-constexpr std::array<std::string_view, 3> kTextParts = {"text", "input_text", "output_text"};
+/// Types of the parts of a message's content that are no texts.
 constexpr std::array<std::string_view, 10> kOtherParts = {
     "image", "image_url", "input_image", "video", "video_url",
     "audio", "audio_url", "input_audio", "file",  "input_file"};
@@ -67,16 +66,26 @@ std::optional<std::string_view> role_of_speaker(std::string_view name) {
 
 bool is_caller(std::string_view speaker) { return std::ranges::find(kCallers, speaker) != kCallers.end(); }
 
-/// Whether all items of a list are objects with a role: one that is known, or any beside what it says, since
-/// lists of flights and of persons have "from" and "role", too.
-bool are_messages(const Json& list) {
-  return std::all_of(list.begin(), list.end(), [](const Json& item) {
+bool is_role(std::string_view role) { return std::ranges::find(kRoles, role) != kRoles.end(); }
+
+/// Whether all items of a list say something in a known role: lists of flights and of persons have "from" and
+/// "role", too.
+bool are_messages(const Json& list, bool is_cut) {
+  return std::all_of(list.begin(), list.end(), [&](const Json& item) {
     if (!item.is_object()) return false;
-    const std::string_view role = text_or_none(item, "role"), speaker = text_or_none(item, "from");
-    const bool says = item.contains("content") || item.contains("tool_calls");
-    return role_of_speaker(speaker) || is_caller(speaker) ||
-           std::ranges::find(kRoles, role) != kRoles.end() || (!role.empty() && says) ||
-           (!speaker.empty() && item.contains("value"));
+    const std::string_view speaker = text_or_none(item, "from");
+    if (is_role(text_or_none(item, "role")))
+      return is_cut || item.contains("content") || item.contains("tool_calls") ||
+             item.contains("function_call");
+    const bool says = is_cut || (item.contains("value") && item["value"].is_string());
+    return says && (role_of_speaker(speaker) || is_caller(speaker));
+  });
+}
+
+/// The same at keys that hold nothing but messages: of any role, so that an unknown one is refused by name.
+bool have_roles(const Json& list, bool /*is_cut*/) {
+  return std::all_of(list.begin(), list.end(), [](const Json& item) {
+    return item.is_object() && !(text_or_none(item, "role").empty() && text_or_none(item, "from").empty());
   });
 }
 
@@ -113,17 +122,21 @@ Json message_of_speaker(const Json& turn) {
   return message;
 }
 
-/// Whether a list has parts of a message's content, of which at least one is a text.
-bool are_parts(const Json& list) {
-  const auto is_one_of = [](const auto& types, const Json& part) {
-    return part.is_object() && std::ranges::find(types, text_or_none(part, "type")) != types.end();
-  };
+/// Whether a list has parts of a message's content, of which at least one is a text. An object with more keys than
+/// a part's is other JSON.
+bool are_parts(const Json& list, bool is_cut) {
   const auto is_text = [&](const Json& part) {
-    return is_one_of(kTextParts, part) && part.contains("text") && part["text"].is_string();
+    if (is_cut) return text_or_none(part, "type") == "text";
+    return part.is_object() && part.size() == 2 && text_or_none(part, "type") == "text" &&
+           part.contains("text") && part["text"].is_string();
+  };
+  const auto is_other = [](const Json& part) {
+    return part.is_object() &&
+           std::ranges::find(kOtherParts, text_or_none(part, "type")) != kOtherParts.end();
   };
   return std::any_of(list.begin(), list.end(), is_text) &&
          std::all_of(list.begin(), list.end(),
-                     [&](const Json& part) { return is_text(part) || is_one_of(kOtherParts, part); });
+                     [&](const Json& part) { return is_text(part) || is_other(part); });
 }
 
 /// Joins a list of parts to one text; parts of other kinds need a model that sees or hears.
@@ -193,7 +206,8 @@ std::optional<bool> take_mark(Json& message, const char* key, std::size_t index)
 }  // namespace
 
 std::optional<Json> messages_in_text(const std::string& text, std::string_view key) {
-  return list_in_text(text, are_messages, fmt::format("'{}'", key));
+  const bool has_messages_alone = key == "messages" || key == "conversations";
+  return list_in_text(text, has_messages_alone ? have_roles : are_messages, fmt::format("'{}'", key));
 }
 
 Json messages_of(const Json& value, std::string_view key, std::string_view role) {
@@ -217,7 +231,7 @@ bool tidy_message(Json& message, std::size_t index) {
   if (!message.is_object())
     fail(ExitCode::kBadData, "message {} is a JSON {}, expected an object", index + 1, message.type_name());
   const std::string role = text_at(message, "role");
-  if (std::ranges::find(kRoles, role) == kRoles.end())
+  if (!is_role(role))
     fail(ExitCode::kBadData, "message {} has the role '{}', expected system, user, assistant or tool",
          index + 1, printable(role));
   tidy_calls(message, index);

@@ -130,10 +130,21 @@ text::TokenId read_end_token(const fs::path& directory, const text::Tokenizer& t
 
 std::vector<text::TokenId> read_answer_ends(const fs::path& directory, const text::Tokenizer& tokenizer) {
   std::vector<text::TokenId> ids;
+  // Chats are learnt without the ends of a broken file; answers that then teach no end are counted and told.
+  const auto add_from = [&](const auto& read) {
+    try {
+      for (const std::int64_t id : read())
+        if (is_token_id(id)) ids.push_back(static_cast<text::TokenId>(id));
+    } catch (const Error&) {
+      return;
+    }
+  };
   for (const char* file : {"generation_config.json", "config.json"})
-    for (const std::int64_t id : read_end_ids(directory / file))
-      if (is_token_id(id)) ids.push_back(static_cast<text::TokenId>(id));
-  if (const std::optional<text::TokenId> id = named_end(directory, tokenizer)) ids.push_back(*id);
+    add_from([&] { return read_end_ids(directory / file); });
+  add_from([&] {
+    const std::optional<text::TokenId> id = named_end(directory, tokenizer);
+    return id ? std::vector<std::int64_t>{*id} : std::vector<std::int64_t>();
+  });
   return ids;
 }
 

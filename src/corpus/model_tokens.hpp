@@ -26,7 +26,7 @@ namespace sluice::corpus {
                                            const text::Tokenizer& tokenizer, const std::string& wanted);
 
 /// Tokens that end an answer: all that eos_token_id of generation_config.json and of config.json, and the
-/// eos_token of the tokenizer's files name. Error(kBadData) if a file is broken.
+/// eos_token of the tokenizer's files name, but for those of files that are broken.
 [[nodiscard]] std::vector<text::TokenId> read_answer_ends(const std::filesystem::path& directory,
                                                           const text::Tokenizer& tokenizer);
 

@@ -182,21 +182,25 @@ class CallForm:
     @functools.cached_property
     def wanted(self):
         """`dict` or `str`, the one form that is laid out right; None if both are, or neither."""
-        for content, tools, is_wrapped in itertools.product(("", None), (None, [self.TOOL]), (True, False)):
-            right = [form for form in (dict, str) if self.is_right(form, content, tools, is_wrapped)]
+        for shape in itertools.product((False, True), (False, True), ("", None), (None, [self.TOOL]), (True, False)):
+            right = [form for form in (dict, str) if self.is_right(form, *shape)]
             if right:
                 return right[0] if len(right) == 1 else None
         return None
 
-    def is_right(self, form, content, tools, is_wrapped):
-        """Whether the template lays out a call with arguments of this form, neither quoted twice nor in Python's spelling."""
+    def is_right(self, form, has_system, has_result, content, tools, is_wrapped):
+        """Whether the template lays out a call with arguments of this form, and does not quote them twice. Some templates want a system message
+        before it, or its result behind it."""
         function = {"name": "sluicename", "arguments": self.in_form(self.ARGUMENTS, form)}
         call = {"id": "sluice123", "type": "function", **({"function": function} if is_wrapped else function)}
+        messages = [{"role": "system", "content": "sluice"}] * has_system
+        messages += [{"role": "user", "content": "sluice"}, {"role": "assistant", "content": content, "tool_calls": [call]}]
+        messages += [{"role": "tool", "tool_call_id": "sluice123", "name": "sluicename", "content": "sluice"}] * has_result
         try:
-            text = self.layout.render([{"role": "user", "content": "sluice"}, {"role": "assistant", "content": content, "tool_calls": [call]}], tools)
+            text = self.layout.render(messages, tools)
         except Exception:  # whatever a template does
             return False
-        return "sluicevalue" in text and '\\"sluicevalue' not in text and repr(self.ARGUMENTS) not in text
+        return "sluicevalue" in text and '\\"sluicevalue' not in text
 
 
 class SpanFinder:

@@ -120,7 +120,7 @@ std::vector<std::string> calls_by(const std::string& printed, const std::vector<
     all.push_back(layout->lay_out_prompt(
         *read_row(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", )"
                   R"("tool_calls": [{"function": {"name": "f", "arguments": )" +
-                      given + "}}]}]}",
+                      given + R"(}}]}, {"role": "tool", "content": "b"}]})",
                   {})
              .conversation));
   return all;
@@ -138,13 +138,17 @@ TEST(ChatLayout, arguments_of_calls_have_the_form_that_the_template_lays_out) {
   const std::string arguments = "{% set a = c.function.arguments %}";
   expect(arguments + "{% for k in a %}{{ k }}={{ a[k] }};{% endfor %}", items);
   expect("{{ '!' + c.function.arguments }}", "!" + json);
-  expect("{{ c.function.arguments }}", json);
   expect(arguments + "{{ a if a is string else a | tojson }}", json);
+  // Templates may refuse a call without its result behind it, or without a system message.
+  expect("{{ raise_exception('') if messages[-1].role != 'tool' }}{{ c.function.arguments | tojson }}", json);
 }
 
 TEST(ChatLayout, arguments_of_calls_stay_where_both_forms_are_right_or_they_are_no_object) {
   EXPECT_THAT(calls_by("{{ c.function.arguments is string }}", {R"("{}")", "{}"}),
               ElementsAre("True", "False"));
+  EXPECT_THAT(calls_by("{{ c.function.arguments }}", {R"("{\"a\":1}")", R"({"a": 1})"}),
+              ElementsAre(R"({"a":1})", "{'a': 1}"))
+      << "as transformers prints them";
   const std::vector<std::string> texts = {R"("f of 1")", R"("[1]")", R"("{\"a\": ")", R"("")"};
   EXPECT_EQ(calls_by("{{ c.function.arguments | tojson }}", texts), texts);
   EXPECT_THAT(calls_by("{{ c.function.arguments + '!' }}", {R"("{ \"a\":1 }")"}),

@@ -52,7 +52,7 @@ TEST_F(ModelTokens, answers_end_with_all_end_tokens_that_any_file_names) {
   write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
   EXPECT_THAT(ends(), testing::UnorderedElementsAre(7, 8, 9, id("<|im_end|>")));
   write("generation_config.json", R"({"eos_token_id": "<|im_end|>"})");
-  expect_error(ExitCode::kBadData, {"generation_config.json", "eos_token_id"}, [&] { ends(); });
+  EXPECT_THAT(ends(), testing::UnorderedElementsAre(7, id("<|im_end|>"))) << "a broken file has no say";
 }
 
 TEST_F(ModelTokens, a_wanted_end_token_that_is_none_is_told_which_there_are) {
