@@ -1,5 +1,6 @@
 #include "model/families/mistral4.hpp"
 
+#include "base/error.hpp"
 #include "model/latent_config.hpp"
 #include "model/manifest_builder.hpp"
 #include "model/rotary_config.hpp"
@@ -35,9 +36,21 @@ void read_mistral_router(const ConfigReader& config, ModelConfig& model) {
   read_expert_groups(config, 1, 1, model);
 }
 
+/// Refuses settings in the old spelling without a share of turning dimensions: transformers then turns whole heads,
+/// which its forward pass cannot do.
+void require_turning_share(const ConfigReader& config) {
+  constexpr const char* kShare = "partial_rotary_factor";
+  const std::optional<ConfigReader> old = config.object({"rope_scaling"});
+  if (config.contains("rope_parameters") || !old || config.contains(kShare) || old->contains(kShare)) return;
+  fail(ExitCode::kBadData,
+       "{}: key '{}' is missing beside rope_scaling; take config.json as the model was published",
+       config.name(), kShare);
+}
+
 }  // namespace
 
 ModelConfig read_mistral4_config(const ConfigReader& config) {
+  require_turning_share(config);
   const std::int64_t turning = config.integer({"qk_rope_head_dim"});
   const std::int64_t head = turning + config.integer({"qk_nope_head_dim"});
   ModelConfig model = read_latent_config(
