@@ -146,7 +146,7 @@ bool is_activation_scale(std::string_view name) {
   };
   if (!drop("_scale_inv") && !drop("_global_scale") && !drop("_scale")) return false;
   for (const std::string_view rounded :
-       {"input", "output", "activation", "q", "k", "v", "kv", "kv_cache", "qkv", "prob", "prob_output"})
+       {"act", "input", "output", "activation", "q", "k", "v", "kv", "kv_cache", "qkv", "prob", "prob_output"})
     if (of == rounded) return true;
   return drop("_proj_input") || drop("_proj_output") || drop("_proj_activation");
 }

@@ -314,7 +314,7 @@ TEST_F(QuantisedTensors, a_config_that_names_another_form_is_refused) {
 
 TEST_F(QuantisedTensors, forms_that_are_not_read_are_named_with_what_to_use) {
   const auto refused = [&](const std::vector<FileTensor>& tensors, const std::string& form) {
-    EXPECT_THAT(error(tensors), AllOf(HasSubstr("65: "), HasSubstr(form), HasSubstr("1 tensors"),
+    EXPECT_THAT(error(tensors), AllOf(HasSubstr("65: "), HasSubstr(form), HasSubstr("1 tensor, "),
                                       HasSubstr("bfloat16, FP8")));
   };
   refused({{"a.qweight", {4, 4}, DType::kInt32}, {"a.scales", {4}}}, "GPTQ or AWQ");
