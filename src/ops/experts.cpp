@@ -178,6 +178,17 @@ class ExpertPass {
     if (const at::Tensor& biases = parameters_.down_bias.value; biases.defined())
       on::add_bias_products(d_outputs, block, biases, d_weights_);
     const ExpertOutputGradient of_gate_up(parameters_.gate_up, block, gate_up);
+    const auto bring_input_gradient = [&] {
+      of_gate_up.multiply(inputs);  // the gradient takes the memory of the inputs
+      on::add_rows(inputs, block, tokens_.experts.size(1), at::Tensor(), sums_);
+    };
+    // A complete expert may be updated at once, before the others of its block: then no weights may be needed
+    // any more.
+    const bool is_updated_amid = parameters_.completion != nullptr && block.parts.size() > 1;
+    if (is_updated_amid) {
+      bring_input_gradient();
+      on::take_rows(tokens_.x, block, tokens_.experts.size(1), inputs);
+    }
     for (std::size_t part = 0; part < block.parts.size(); ++part) {
       complete_before(block.parts[part].expert);
       of_down.accumulate(part, activation);
@@ -185,8 +196,7 @@ class ExpertPass {
       bring_expert_bias_gradient(parameters_.down_bias, block, block.parts[part], d_outputs, tokens_.weights);
       bring_expert_bias_gradient(parameters_.gate_up_bias, block, block.parts[part], gate_up, {});
     }
-    of_gate_up.multiply(inputs);  // the inputs are not needed any more, so their gradient takes their memory
-    on::add_rows(inputs, block, tokens_.experts.size(1), at::Tensor(), sums_);
+    if (!is_updated_amid) bring_input_gradient();
   }
 
   const ExpertParameters& parameters_;

@@ -15,7 +15,8 @@
 
 namespace sluice::ops {
 
-/// Called in a backward pass with each expert of this rank in turn, once its gradients are complete.
+/// Called in a backward pass with each expert of this rank in turn, once its gradients are complete and
+/// its weights are not needed any more.
 using ExpertCompletion = std::function<void(std::int64_t expert)>;
 
 /// Parameters of this rank's experts: gate_up [E, 2I, H] (gate rows, then up rows, or alternating as `gating`
