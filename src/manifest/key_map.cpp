@@ -145,8 +145,8 @@ bool is_activation_scale(std::string_view name) {
     return true;
   };
   if (!drop("_scale_inv") && !drop("_global_scale") && !drop("_scale")) return false;
-  for (const std::string_view rounded :
-       {"act", "input", "output", "activation", "q", "k", "v", "kv", "kv_cache", "qkv", "prob", "prob_output"})
+  for (const std::string_view rounded : {"act", "input", "output", "activation", "q", "k", "v", "kv",
+                                         "kv_cache", "qkv", "prob", "prob_output"})
     if (of == rounded) return true;
   return drop("_proj_input") || drop("_proj_output") || drop("_proj_activation");
 }

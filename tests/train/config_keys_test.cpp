@@ -103,7 +103,8 @@ Reading read(const json& changed, const std::string& key, const ParameterManifes
     out.fits = tensors_of(manifest) == tensors_of(weights);
     for (const Setting& setting : agreed_settings(out.config))
       out.settings += setting.key + "=" + setting.value + ";";
-    out.settings += "rotary dimensions=" + std::to_string(out.config.rotary.dim);  // by shapes, ranks agree on them
+    out.settings +=
+        "rotary dimensions=" + std::to_string(out.config.rotary.dim);  // by shapes, ranks agree on them
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadData) << error.what();
     out.refusal = error.what();
