@@ -42,7 +42,7 @@ std::optional<text::TokenId> named_end(const fs::path& directory, const text::To
   const std::map<std::string, text::NamedToken> special = text::read_special_tokens(directory);
   const auto found = special.find("eos_token");
   if (found == special.end()) return std::nullopt;
-  if (const std::optional<text::TokenId> id = tokenizer.id_of(found->second.token.content)) return *id;
+  if (const std::optional<text::TokenId> id = tokenizer.id_of(found->second.token.content)) return id;
   fail(ExitCode::kBadData, "{}: eos_token is '{}', which is no token of the tokenizer", found->second.file,
        printable(found->second.token.content));
 }
