@@ -16,8 +16,8 @@ enum class WeightStorage : std::uint8_t { kPlain, kAsConfigSays };
 struct CompanionFile {
   std::filesystem::path path;  ///< path of the file
   std::filesystem::path name;  ///< path relative to the model's directory, which a copy keeps
-  WeightStorage storage =
-      WeightStorage::kAsConfigSays;  ///< with kPlain a copy announces no quantised weights
+  WeightStorage storage = WeightStorage::
+      kAsConfigSays;  ///< form of the weights that copies announce: none of quantised ones with kPlain
 };
 
 /// Companion files of a directory, and files that are not copied.
