@@ -55,8 +55,8 @@ bool is_at_or_below(const std::filesystem::path& path, const std::filesystem::pa
 
 /// Whether a run directory has a file of its own with this name (job/run_directory.hpp).
 bool is_of_run_directory(const std::string& name) {
-  return name == "lock" || name == "job.toml" || name == "status.json" || name == "logs" ||
-         name == "checkpoints" || name == "tokens" || name == "trace";
+  return name == "lock" || name == "job.toml" || name == "plan.json" || name == "status.json" ||
+         name == "logs" || name == "checkpoints" || name == "tokens" || name == "trace";
 }
 
 /// Checks the settings that weights quantised while loading need.

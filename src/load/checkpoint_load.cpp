@@ -34,34 +34,23 @@ void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
                   "rank {} made another load plan than rank 0", rank);
 }
 
-/// Collective over `comm`. Checks a plan that every rank has made: that its moves cover this rank's arena,
-/// and that plans and files agree.
+/// Collective over `comm`. Checks a plan that every process has made: that its moves cover the arenas of this
+/// process's share of the ranks, and that plans and files agree.
 void agree_on_load(Communicator& comm, const PlannedLoad& planned, const LoadRequest& request) {
-  planned.plan.check_coverage(comm.rank());
+  for (int rank = comm.rank(); rank < request.shards.world(); rank += comm.size()) planned.plan.check_coverage(rank);
   agree_on_plan(comm, planned.plan);
-  agree_on_source(comm, planned.index, request.directory, planned.plan.readers().readers());
+  std::vector<int> readers = planned.plan.readers().readers();
+  std::erase_if(readers, [&](int rank) { return rank >= comm.size(); });  // ranks of a job that is only planned
+  agree_on_source(comm, planned.index, request.directory, readers);
   give_back_free_heap();  // frees the headers of the files, which are megabytes of JSON for many tensors
 }
 
 }  // namespace
 
-PlannedLoad plan_load(const LoadRequest& request) {
-  PlannedLoad planned = match_and_plan(read_checkpoint_index(request.directory), request);
-  require_tied_copies(planned.index, request.keys, request.directory);
-  planned.plan.check_coverage();
-  return planned;
-}
-
 PlannedLoad plan_load(Communicator& comm, const LoadRequest& request) {
   PlannedLoad planned = match_and_plan(share_checkpoint_index(comm, request.directory), request);
   run_on_root(comm, [&] { require_tied_copies(planned.index, request.keys, request.directory); });
   agree_on_load(comm, planned, request);
-  return planned;
-}
-
-PlannedLoad plan_load(const LoadRequest& request, MatchedCheckpoint source) {
-  PlannedLoad planned = make_plan(std::move(source), request);
-  planned.plan.check_coverage();
   return planned;
 }
 

@@ -40,19 +40,15 @@ struct MatchedCheckpoint {
   CheckpointMatch match;
 };
 
-/// Plans a load in this process alone, from the headers of the files, and proves that every rank gets each
-/// element that it owns exactly once. Error(kBadData) or Error(kIo) as read_checkpoint_index(),
-/// match_checkpoint() and require_tied_copies().
-[[nodiscard]] PlannedLoad plan_load(const LoadRequest& request);
-
-/// Collective over `comm`. Plans a load from headers that rank 0 reads; the plan is the same on every rank,
-/// and each rank proves what it gets itself. Errors as above, and Error(kInternal) if the plans differ or if
-/// readers have different files.
+/// Collective over `comm`. Plans a load from headers that rank 0 reads, and proves that every rank planned for gets
+/// each element that it owns exactly once: the processes of `comm` share these ranks out among themselves, so that in
+/// a job each proves what it gets itself, and a command of one process proves all. The plan is the same on every
+/// process. Error(kBadData) or Error(kIo) as read_checkpoint_index(), match_checkpoint() and require_tied_copies();
+/// Error(kInternal) if the plans differ or if readers have different files.
 [[nodiscard]] PlannedLoad plan_load(Communicator& comm, const LoadRequest& request);
 
 /// Collective over `comm`. Plans the load of a checkpoint that is matched already; `source` is the same on
-/// every rank.
-[[nodiscard]] PlannedLoad plan_load(const LoadRequest& request, MatchedCheckpoint source);
+/// every process.
 [[nodiscard]] PlannedLoad plan_load(Communicator& comm, const LoadRequest& request, MatchedCheckpoint source);
 
 struct CheckpointLoadOptions {
