@@ -11,13 +11,13 @@
 namespace sluice {
 namespace {
 
-bool has_gpus(const JobContext& context) { return context.device.kind == DeviceKind::kCuda; }
+bool has_gpus(const JobContext& context) { return context.plan.machine.device.kind == DeviceKind::kCuda; }
 
 }  // namespace
 
 double product_rate_of_ranks(const JobContext& context) {
   context.comm.barrier();
-  double rate = ops::product_rate(context.config().model.dtype, context.device.memory());
+  double rate = ops::product_rate(context.config().model.dtype, context.plan.machine.device.memory());
   context.comm.all_reduce_sum(std::span(&rate, 1));
   return rate;
 }
@@ -26,8 +26,8 @@ void tell_processor(const JobContext& context, double product_rate) {
   log::debug("compute   {}, float32 by {}", ops::means_text(), ops::blas_text());
   if (!context.is_root()) return;
   if (has_gpus(context))
-    return console::line("compute   {}; {:.3f} TFLOP/s of matmuls on all ranks", device_text(context.device),
-                         product_rate / 1e12);
+    return console::line("compute   {}; {:.3f} TFLOP/s of matmuls on all ranks",
+                         device_text(context.plan.machine.device), product_rate / 1e12);
   console::line("compute   {}, float32 by {}, on rank 0; {:.3f} TFLOP/s of matmuls on all ranks",
                 ops::means_text(), ops::blas_text(), product_rate / 1e12);
   if (ops::blas_has_own_threads() && ops::thread_count() > 1)

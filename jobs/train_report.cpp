@@ -31,10 +31,10 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
                          std::int64_t held_out_files, std::int64_t sources, std::int64_t samples)
     : context_(context),
       rates_{training_operations(context.blueprint.model,
-                                 context.blueprint.stages.lowest_trained_layer(context.plan)),
+                                 context.blueprint.stages.lowest_trained_layer(context.plan.shards)),
              product_rate_of_ranks(context),
              context.config().train.batch_sequences * context.config().data.sequence_length},
-      planned_(context.memory_plan()),
+      planned_(context.plan.ranks),
       planned_bytes_(training_bytes(planned_)),
       growth_(context.baseline),
       metrics_(context, load,
@@ -49,7 +49,7 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
                       std::vector<double> held_out, std::vector<double> epochs) {
   peaks_.resident = of_ranks(context_.comm, peak_resident_bytes());
   peaks_.growth = of_ranks(context_.comm, growth_.peak_bytes());
-  if (context_.device.kind == DeviceKind::kCuda) {
+  if (context_.plan.machine.device.kind == DeviceKind::kCuda) {
     device_peak_ = std::max(device_peak_, used_device_bytes());
     peaks_.device = of_ranks(context_.comm, device_peak_);
   }

@@ -58,7 +58,7 @@ StepMetrics saving_before_failure(const JobContext& context, TrainingState& stat
 
 double planned_disk_seconds(const JobContext& context) {
   double seconds = 0;
-  for (const RankMemory& rank : context.memory_plan())
+  for (const RankMemory& rank : context.plan.ranks)
     seconds = std::max(seconds, rank.offload.step_seconds(kSlowDiskBytesPerSecond));
   return seconds;
 }

@@ -158,7 +158,7 @@ Written plan_with_source(JobContext& context, DType shards) {
     companions = companions_of(config);
     log_left_behind(companions, model.path);
   }
-  return {make_plan(context.blueprint, context.plan, content), companions.files};
+  return {make_plan(context.blueprint, context.plan.shards, content), companions.files};
 }
 
 /// Collective over the context's communicator. Plans an export. Trained weights are written even if
@@ -177,7 +177,7 @@ Written plan_of_job(JobContext& context, DType shards) {
           "config.json and the tokenizer beside them",
           error.what());
   }
-  return {make_plan(context.blueprint, context.plan, content_of_job(context.blueprint, nullptr)), {}};
+  return {make_plan(context.blueprint, context.plan.shards, content_of_job(context.blueprint, nullptr)), {}};
 }
 
 void print_export(const ExportPlan& plan, const ExportReport& report) {
@@ -293,7 +293,7 @@ ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards) {
 void require_export(JobContext& context) {
   if (!exports_weights(context.config())) return;
   run_together(context.comm, [&] {
-    if (context.is_root()) static_cast<void>(check_export(context.blueprint, context.plan));
+    if (context.is_root()) static_cast<void>(check_export(context.blueprint, context.plan.shards));
   });
   require_shared_directory(context.comm, "export.path", context.config().export_.path, SeenBy::kAnyRanks);
 }

@@ -4,29 +4,22 @@
 #include "base/memory/memory.hpp"
 #include "comm/communicator.hpp"
 #include "job/answers/job_prompts.hpp"
-#include "job/blueprint.hpp"
-#include "job/prepare/device_choice.hpp"
+#include "job/plan/job_plan.hpp"
 #include "job/run_directory.hpp"
 #include "job/signal_watch.hpp"
 
 #include <string>
-#include <vector>
 
 namespace sluice {
 
 /// Everything that a job gets; all of it outlives the job.
 struct JobContext {
-  const Blueprint& blueprint;
-  const ShardPlan& plan;
-  Communicator& comm;         ///< communicator for data in main memory
-  Communicator& links;        ///< communicator for the memory that is computed in: NCCL's, or `comm` itself
-  RunDirectory& directory;    ///< run directory; acts on rank 0, does nothing on other ranks
-  MemorySample baseline;      ///< memory of this rank before any header, staging or arena exists
-  std::vector<int> nodes;     ///< node of each rank: ranks of one machine that see the same files
-  std::vector<int> machines;  ///< machine of each rank, whose memory its ranks share
-  std::vector<std::int64_t> growth_limits;  ///< bytes that each rank may hold above its baseline
-  int threads;                              ///< compute threads of this rank
-  DeviceChoice device;                      ///< device that the job computes on
+  const JobPlan& plan;
+  const Blueprint& blueprint;  ///< blueprint of `plan`
+  Communicator& comm;          ///< communicator for data in main memory
+  Communicator& links;         ///< communicator for the memory that is computed in: NCCL's, or `comm` itself
+  RunDirectory& directory;     ///< run directory; acts on rank 0, does nothing on other ranks
+  MemorySample baseline;       ///< memory of this rank before any header, staging or arena exists
   SignalWatch& signals;
   ExitCode ending = ExitCode::kDone;  ///< exit code if nothing fails: kDone or kResumable, alike on all ranks
   std::string note{};                 ///< note for status.json if the job ends with kDone, or ""
@@ -35,8 +28,6 @@ struct JobContext {
   const GenerateRequest* request = nullptr;
 
   [[nodiscard]] const JobConfig& config() const { return blueprint.config; }
-  /// Planned memory of each rank, with as many threads as this one has; staging is an upper bound.
-  [[nodiscard]] std::vector<RankMemory> memory_plan() const;
   [[nodiscard]] bool is_root() const { return comm.rank() == 0; }
 };
 

@@ -193,6 +193,10 @@ void RunDirectory::set_job(const JobConfig& config) const {
   if (is_root_) write_text_file(path_ / kJobCopyFile, job_copy_text(config, fs::current_path()));
 }
 
+void RunDirectory::set_plan(const std::string& text) const {
+  if (is_root_) write_text_file(path_ / kPlanFile, text);
+}
+
 fs::path RunDirectory::new_file(const fs::path& name) const {
   std::error_code error;
   if (is_root_ && overwrites_) fs::remove(file(name), error);

@@ -38,6 +38,9 @@ struct RunProgress {
   double seconds_left = -1;
 };
 
+/// Name of the file in a run's directory with the plan that the run goes by, as `sluice plan --json` prints it.
+inline constexpr const char* kPlanFile = "plan.json";
+
 class RunDirectory {
  public:
   /// Opens the run directory; without job.output nothing is written anywhere. Rank 0 creates the directory,
@@ -52,6 +55,8 @@ class RunDirectory {
   /// Replaces the job.toml of the constructor's `config` by the job with its choices made. Error(kIo). Does
   /// nothing on other ranks than 0.
   void set_job(const JobConfig& config) const;
+  /// Writes `text`, the plan that the job goes by, as plan.json. Error(kIo). Does nothing on other ranks than 0.
+  void set_plan(const std::string& text) const;
 
   /// Every rank begins its log, logs/rank-NNNNN.log, once rank 0 has constructed this. With job.overwrite it
   /// replaces that of an earlier run, and rank 0 removes the logs of ranks that this job does not have; else

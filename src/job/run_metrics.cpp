@@ -31,7 +31,7 @@ std::optional<MetricsWriter> open_metrics(JobContext& context, const std::option
   header.job_toml = to_toml(context.config());
   header.structure_hash = model.manifest.structure_hash().hex();
   header.world_size = context.comm.size();
-  header.has_gpus = context.device.kind == DeviceKind::kCuda;
+  header.has_gpus = context.plan.machine.device.kind == DeviceKind::kCuda;
   header.sample_tokens = context.config().generate.max_tokens;
   header.phases.assign(kPhaseNames.begin(), kPhaseNames.end());
   header.moe_layers = model.config.moe_layer_count();

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 void print_shards(const JobContext& context) {
   const ModelDescription& model = context.blueprint.model;
   std::string shards;
-  for (const std::int64_t bytes : context.blueprint.shard_bytes(context.plan))
+  for (const std::int64_t bytes : context.blueprint.shard_bytes(context.plan.shards))
     shards += (shards.empty() ? "" : ", ") + format_bytes(bytes);
   console::line("model     {} with {:.3f} M parameters in {}, structure {}", model.config.model_type,
                 static_cast<double>(model.manifest.parameter_count()) / 1e6,
@@ -54,24 +54,12 @@ void begin(JobContext& context) {
   if (context.is_root()) print_shards(context);
 }
 
-/// Fails if the ranks of a machine need more memory than it has, before the kernel would choose a victim. They
-/// share one pool, except for the memory of GPUs.
-void require_memory_of_machine(const JobContext& context) {
-  const bool has_gpu = has_memory_of_gpu(context.device);
-  std::vector<RankMemory> planned = context.memory_plan();
-  if (has_gpu) require_memory_of_gpu(planned, context.comm.rank());
-  if (context.config().memory.limit_bytes > 0) require_growth_limits(planned, context.growth_limits);
-  if (has_gpu) std::ranges::transform(planned, planned.begin(), &RankMemory::beside_gpu);
-  const int machine = context.machines[static_cast<std::size_t>(context.comm.rank())];
-  require_memory(planned, context.machines, machine,
-                 memory_of_this_machine(memory_pool(context.config(), context.device)));
-}
-
 /// Collective over the context's communicator. Plan of the load of the checkpoint into the shards, agreed on
 /// by all ranks.
 PlannedLoad plan_load_of(const JobContext& context, std::span<const int> left_in_files = {}) {
-  PlannedLoad planned = plan_weights(context.comm, context.blueprint, context.plan, context.nodes,
-                                     context.device.memory(), left_in_files);
+  PlannedLoad planned =
+      plan_weights(context.comm, context.blueprint, context.plan.shards, context.plan.machine.nodes,
+                   context.plan.machine.device.memory(), left_in_files);
   if (!context.is_root()) return planned;
   for (const std::string& warning : planned.index.warnings) log::warning("{}", warning);
   for (const std::string& text : ignored_text(planned.match)) log::info("{}", text);
@@ -115,7 +103,7 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
     console::raw(loading.update(p.done_bytes, p.total_bytes, p.seconds));
   };
   options.loaded = [&](const LoadReport& report) {
-    if (context.is_root()) print_load(report, memory_pool(config, context.device));
+    if (context.is_root()) print_load(report, memory_pool(config, context.plan.machine.device));
     verifying.restart();
   };
   if (config.load.verify) options.verify.emplace();
@@ -162,21 +150,6 @@ fs::path offload_directory(const JobConfig& config) {
   return config.memory.offload_path.empty() ? config.job.output : config.memory.offload_path;
 }
 
-/// Collective over the context's communicator. Fails if disks have too little room for offload files; the
-/// ranks of a node are assumed to share a disk.
-void require_disk_room(const JobContext& context, const std::vector<RankMemory>& ranks) {
-  const auto rank = static_cast<std::size_t>(context.comm.rank());
-  std::int64_t needed = 0;
-  for (std::size_t other = 0; other < ranks.size(); ++other)
-    if (context.nodes[other] == context.nodes[rank]) needed += ranks[other].offload.file_bytes();
-  run_together(context.comm, [&] {
-    if (needed == 0) return;
-    std::error_code error;
-    fs::create_directories(offload_directory(context.config()), error);
-    require_offload_room(context.config(), needed);
-  });
-}
-
 void print_offload(const std::vector<RankMemory>& ranks, const fs::path& directory) {
   std::string bytes;
   for (const RankMemory& rank : ranks)
@@ -188,7 +161,7 @@ void print_offload(const std::vector<RankMemory>& ranks, const fs::path& directo
 std::vector<int> units_left_in_files(const JobContext& context) {
   std::vector<int> units;
   if (context.config().memory.offload != Offload::kSource) return units;
-  const std::vector<RankMemory> ranks = context.memory_plan();
+  const std::vector<RankMemory>& ranks = context.plan.ranks;
   for (int unit = 0; unit < std::ssize(ranks.front().offload.units); ++unit)
     if (ranks.front().offload.units[static_cast<std::size_t>(unit)].weights) units.push_back(unit);
   if (context.is_root()) print_offload(ranks, context.config().model.path);
@@ -200,17 +173,19 @@ std::vector<int> units_left_in_files(const JobContext& context) {
 Weights allocate_weights(JobContext& context, std::span<const int> left_in_files = {}) {
   const JobConfig& config = context.config();
   const int rank = context.comm.rank();
-  Weights weights{ShardArena(context.plan, rank, config.model.dtype, context.device.memory(), "weights",
-                             ShardArena::Units::kAll, &context.blueprint.stored, left_in_files),
-                  std::nullopt};
+  Weights weights{
+      ShardArena(context.plan.shards, rank, config.model.dtype, context.plan.machine.device.memory(),
+                 "weights", ShardArena::Units::kAll, &context.blueprint.stored, left_in_files),
+      std::nullopt};
   if (config.memory.offload != Offload::kDisk) return weights;
-  const std::vector<RankMemory> ranks = context.memory_plan();
-  require_disk_room(context, ranks);
+  const std::vector<RankMemory>& ranks = context.plan.ranks;
   if (context.is_root()) print_offload(ranks, offload_directory(config));
   const OffloadPlan& plan = ranks[static_cast<std::size_t>(rank)].offload;
   run_together(context.comm, [&] {
-    if (!plan.units.empty())
-      weights.arena.page_to(plan, offload_directory(config), config.deadline.step_seconds);
+    if (plan.units.empty()) return;
+    std::error_code error;
+    fs::create_directories(offload_directory(config), error);
+    weights.arena.page_to(plan, offload_directory(config), config.deadline.step_seconds);
   });
   return weights;
 }
@@ -229,8 +204,9 @@ void make_adapters(JobContext& context, ShardArena& arena) {
 
 Weights load_weights(JobContext& context) {
   const auto rank = static_cast<std::size_t>(context.comm.rank());
-  const std::int64_t arena_bytes =
-      has_memory_of_gpu(context.device) ? 0 : context.blueprint.shard_bytes(context.plan)[rank];
+  const std::int64_t arena_bytes = has_memory_of_gpu(context.plan.machine.device)
+                                       ? 0
+                                       : context.blueprint.shard_bytes(context.plan.shards)[rank];
   const auto limit = limit_memory(context, arena_bytes);
   const std::vector<int> left_in_files = units_left_in_files(context);
   const PlannedLoad planned = plan_load_of(context, left_in_files);
@@ -257,14 +233,6 @@ Weights draw_weights(JobContext& context) {
   return weights;
 }
 
-/// Collective over the context's communicator. Checks and limits memory before the weights are allocated.
-void begin_with_memory(JobContext& context) {
-  begin(context);
-  require_memory_of_machine(context);
-  // Waits, or one rank would find too little because another has begun to take its share.
-  context.comm.barrier();
-}
-
 }  // namespace
 
 void require_offload_room(const JobConfig& config, std::int64_t bytes) {
@@ -273,12 +241,12 @@ void require_offload_room(const JobConfig& config, std::int64_t bytes) {
 }
 
 Weights make_empty_weights(JobContext& context) {
-  begin_with_memory(context);
+  begin(context);
   return allocate_weights(context);
 }
 
 Weights make_weights(JobContext& context) {
-  begin_with_memory(context);
+  begin(context);
   return context.config().model.init == ModelInit::kRandom ? draw_weights(context) : load_weights(context);
 }
 

@@ -11,7 +11,7 @@ namespace sluice {
 namespace {
 
 void run_device_job(JobContext& context) {
-  if (context.device.kind == DeviceKind::kCpu) {
+  if (context.plan.machine.device.kind == DeviceKind::kCpu) {
     if (context.is_root()) console::line("no GPUs");
     return;
   }

@@ -2,23 +2,24 @@
 #include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "comm/solo_communicator.hpp"
 #include "corpus/model_tokens.hpp"
 #include "corpus/source/source_form.hpp"
 #include "corpus/text_survey.hpp"
 #include "data/source_files.hpp"
-#include "device/devices.hpp"
 #include "io/file.hpp"
 #include "job/answers/job_prompts.hpp"
-#include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/findings.hpp"
 #include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/export_model.hpp"
+#include "job/plan/job_plan.hpp"
+#include "job/plan/plan_checks.hpp"
+#include "job/plan/plan_json.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
-#include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/options_of_job.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/prepare/start_notes.hpp"
@@ -29,10 +30,12 @@
 #include "job/weights.hpp"
 #include "text/tokenizer.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -46,16 +49,28 @@ namespace fs = std::filesystem;
 
 struct CheckArguments {
   JobArguments job;
-  int ranks = 1;
-  /// Memory of one rank in bytes; nothing: what this machine has available.
-  std::optional<std::int64_t> memory_bytes;
+  MachineArguments machine;
+  bool json = false;
 };
 
-void print_model(const ModelDescription& model) {
-  console::line("model     {}, {} ({} with experts), {} parameters, {} tensors", model.config.model_type,
-                counted(model.config.layer_count(), "layer"), model.config.moe_layer_count(),
-                model.manifest.parameter_count(), model.manifest.checkpoint_tensors().size());
-  console::line("structure {}", model.manifest.structure_hash().hex());
+/// An examination of a job: its faults, and lines about what was found, which are not printed beside JSON.
+struct Examination {
+  bool is_quiet = false;
+  Findings findings{};
+  std::optional<JobPlan> plan{};  ///< nothing if none can be made
+
+  template <class... Values>
+  void line(fmt::format_string<Values...> text, Values&&... values) const {
+    if (!is_quiet) console::line(text, std::forward<Values>(values)...);
+  }
+};
+
+void tell_model(const Examination& job) {
+  const ModelDescription& model = job.plan->blueprint->model;
+  job.line("model     {}, {} ({} with experts), {} parameters, {} tensors", model.config.model_type,
+           counted(model.config.layer_count(), "layer"), model.config.moe_layer_count(),
+           model.manifest.parameter_count(), model.manifest.checkpoint_tensors().size());
+  job.line("structure {}", model.manifest.structure_hash().hex());
 }
 
 /// Checks all ids and masks that the job reads. Error(kBadData) as SourceFiles::check().
@@ -71,10 +86,11 @@ text::Tokenizer check_text_model(const JobConfig& config) {
 }
 
 /// Checks the front of a text, by the model's tokenizer if it has one.
-void check_text(const NamedText& text, const JobConfig& config, const text::Tokenizer* tokenizer) {
+void check_text(const Examination& job, const NamedText& text, const JobConfig& config,
+                const text::Tokenizer* tokenizer) {
   const bool is_rows = corpus::form_of_file(text.path) != corpus::SourceForm::kText;
-  console::line("data      {} is {} of {}, of which the job makes tokens", text.path.string(),
-                is_rows ? "rows of JSON" : "text", format_bytes(InputFile::open(text.path).size_bytes()));
+  job.line("data      {} is {} of {}, of which the job makes tokens", text.path.string(),
+           is_rows ? "rows of JSON" : "text", format_bytes(InputFile::open(text.path).size_bytes()));
   if (tokenizer == nullptr) return;
   const corpus::TextSurvey survey = corpus::survey_text(text.path, config.model.path, *tokenizer);
   const bool is_learnt = config.job.kind == JobKind::kTrain && text.key != "evaluate.tokens";
@@ -83,28 +99,31 @@ void check_text(const NamedText& text, const JobConfig& config, const text::Toke
                  endless_text(survey.answers));
 }
 
-void check_texts(const std::vector<NamedText>& texts, const JobConfig& config, Findings& findings) {
+void check_texts(Examination& job, const std::vector<NamedText>& texts, const JobConfig& config) {
+  Findings& findings = job.findings;
   std::optional<text::Tokenizer> tokenizer;
   if (!texts.empty()) findings.examine([&] { tokenizer.emplace(check_text_model(config)); });
   for (const NamedText& text : texts)
-    findings.examine(
-        [&] { at_place(text.key, [&] { check_text(text, config, tokenizer ? &*tokenizer : nullptr); }); });
+    findings.examine([&] {
+      at_place(text.key, [&] { check_text(job, text, config, tokenizer ? &*tokenizer : nullptr); });
+    });
 }
 
-DataIdentity check_sources(const JobConfig& config, const BatchOptions& options) {
+DataIdentity check_sources(const Examination& job, const JobConfig& config, const BatchOptions& options) {
   SourceFiles files(options);
   check_pieces(files);
-  console::line("data      {}", data_text(config, files.facts()));
+  job.line("data      {}", data_text(config, files.facts()));
   return {files.mixture().sequences(), files.sample_digest(), files.whole_digest()};
 }
 
-std::optional<DataIdentity> check_trained_tokens(const JobConfig& config, std::int64_t vocab_size,
-                                                 Findings& findings) {
+std::optional<DataIdentity> check_trained_tokens(Examination& job, const JobConfig& config,
+                                                 std::int64_t vocab_size) {
+  Findings& findings = job.findings;
   const BatchOptions options = batch_options(config, vocab_size);
   const auto is_text = [](const TokenSource& source) { return corpus::is_text(source.tokens); };
   std::optional<DataIdentity> data;
   if (std::ranges::none_of(options.sources, is_text)) {
-    findings.examine([&] { data = check_sources(config, options); });
+    findings.examine([&] { data = check_sources(job, config, options); });
     return data;
   }
   // The share of each file that is read is known only when all files exist.
@@ -113,203 +132,157 @@ std::optional<DataIdentity> check_trained_tokens(const JobConfig& config, std::i
   return data;
 }
 
-void check_held_out(const JobConfig& config, const fs::path& tokens, std::int64_t vocab_size) {
+void check_held_out(const Examination& job, const JobConfig& config, const fs::path& tokens,
+                    std::int64_t vocab_size) {
   SourceFiles files(held_out_options(config, tokens, vocab_size));
   check_pieces(files);
-  console::line("held out  {}: {}, {}", tokens.string(), counted(files.facts().front().sequences, "sequence"),
-                counted(files.facts().front().documents, "document"));
+  job.line("held out  {}: {}, {}", tokens.string(), counted(files.facts().front().sequences, "sequence"),
+           counted(files.facts().front().documents, "document"));
 }
 
 /// Checks token files and texts, held-out ones too, and prints a line for each kind. Of texts only the front
 /// is read: faults behind it are found when the job tokenizes it. Returns the identity of training's token files, if
 /// all of them exist.
-std::optional<DataIdentity> check_token_inputs(const JobConfig& config, std::int64_t vocab_size,
-                                               Findings& findings) {
+std::optional<DataIdentity> check_token_inputs(Examination& job, const JobConfig& config) {
+  Findings& findings = job.findings;
+  const std::int64_t vocab_size =
+      job.plan ? job.plan->blueprint->model.config.vocab_size : std::numeric_limits<std::int64_t>::max();
   const bool trains = config.job.kind == JobKind::kTrain;
   if (!trains && config.job.kind != JobKind::kEvaluate) return std::nullopt;
   std::optional<std::vector<NamedText>> texts;
   findings.examine([&] { texts = texts_of(config); });
   if (!texts) return std::nullopt;  // a pipe or compressed file is no input of tokens
-  check_texts(*texts, config, findings);
-  const std::optional<DataIdentity> data = check_trained_tokens(config, vocab_size, findings);
+  check_texts(job, *texts, config);
+  const std::optional<DataIdentity> data = check_trained_tokens(job, config, vocab_size);
   if (!trains || config.evaluate.every_steps == 0) return data;
   for (const fs::path& tokens : config.evaluate.tokens)
-    if (!corpus::is_text(tokens)) findings.examine([&] { check_held_out(config, tokens, vocab_size); });
+    if (!corpus::is_text(tokens)) findings.examine([&] { check_held_out(job, config, tokens, vocab_size); });
   return data;
 }
 
 /// Checks generate.prompts, and what answers need of the model, if the job answers prompts.
-void check_prompts(const JobConfig& config, const ModelConfig& model) {
+void check_prompts(const Examination& job) {
+  const JobConfig& config = job.plan->config();
   if (!answers_prompts(config)) return;
   if (!config.generate.stop.empty()) static_cast<void>(tokenizer_for_stops(config.model.path));
   if (!config.generate.ignore_eos) static_cast<void>(read_end_tokens(config.model.path));
-  const JobPrompts read = read_job_prompts(config, model);
+  const JobPrompts read = read_job_prompts(config, job.plan->blueprint->model.config);
   std::int64_t tokens = 0;
   for (const Prompt& prompt : read.prompts) tokens += std::ssize(prompt.tokens);
-  console::line("prompts   {} of {} in {}", read.prompts.size(), counted(tokens, "token"),
-                config.generate.prompts.string());
+  job.line("prompts   {} of {} in {}", read.prompts.size(), counted(tokens, "token"),
+           config.generate.prompts.string());
   if (const std::string unused = unused_keys_text(read.prompts); !unused.empty())
-    console::line("prompts   {}", unused);
+    job.line("prompts   {}", unused);
 }
 
-void check_written(const Blueprint& blueprint, const ShardPlan& shards) {
+void check_written(const Examination& job) {
+  const Blueprint& blueprint = *job.plan->blueprint;
   if (!exports_weights(blueprint.config)) return;
-  const ExportSize size = check_export(blueprint, shards);
-  console::line("export    {}, {} in {}, to {}", counted(size.tensors, "tensor"), format_bytes(size.bytes),
-                counted(size.files, "file"), blueprint.config.export_.path.string());
+  const ExportSize size = check_export(blueprint, job.plan->shards);
+  job.line("export    {}, {} in {}, to {}", counted(size.tensors, "tensor"), format_bytes(size.bytes),
+           counted(size.files, "file"), blueprint.config.export_.path.string());
 }
 
-/// Bytes by which each rank may grow: from --memory, or memory.limit, or all that this machine has available.
-std::int64_t growth_limit(const JobConfig& config, std::optional<std::int64_t> memory_bytes) {
-  if (const auto told = told_growth_limit(config, memory_bytes)) return *told;
-  return memory_of_this_machine(memory_pool(config)).bytes;
-}
-
-void check_saves(const Blueprint& blueprint, const ShardPlan& shards,
-                 const std::optional<DataIdentity>& data) {
-  const JobConfig& config = blueprint.config;
+void check_saves(const Examination& job, const std::optional<DataIdentity>& data) {
+  const JobPlan& plan = *job.plan;
+  const JobConfig& config = plan.config();
   if (config.job.kind != JobKind::kTrain) return;
-  const std::vector<RankMemory> ranks = memory_on_separate_nodes(blueprint, shards);
-  const std::int64_t bytes = saved_step_bytes(ranks), of_host = step_bytes_of_host(config, ranks);
-  console::line("saves     {}", save_text(config, bytes));
-  const bool is_apart = of_host > 0 && config.checkpoint.storage == SaveStorage::kNode;
+  const SavePlan& saves = plan.saves;
+  job.line("saves     {}", save_text(config, saves.step_bytes));
+  const bool is_apart = saves.step_bytes_of_host > 0 && config.checkpoint.storage == SaveStorage::kNode;
   if (is_apart)
-    console::line("          on hosts of one rank, {}",
-                  hosts_text({&of_host, 1}, config.checkpoint.partner_copies));
-  if (config.checkpoint.saves()) require_room_for_steps(config, is_apart ? of_host : bytes);
-  const auto found = find_resume_point(config, [](const std::string& text) { log::warning("{}", text); });
-  if (!found) return;
-  require_same_model(*found, blueprint.model.manifest);
-  if (data) require_same_data(*found, config.data, *data);
-  console::line("resume    from step {}: {}", found->step.step, found->path.string());
-  for (const ChangedKey& change : changed_keys(found->step.job, config))
-    console::line("          {} is {}, and was {}", change.key, change.now, change.before);
+    job.line("          on each host's own disk, {}",
+             hosts_text({&saves.step_bytes_of_host, 1}, config.checkpoint.partner_copies));
+  if (config.checkpoint.saves())
+    require_room_for_steps(config, is_apart ? saves.step_bytes_of_host : saves.step_bytes);
+  if (!plan.resumed) return;
+  const FoundStep& found = plan.resumed->found;
+  if (data) require_same_data(found, config.data, *data);
+  job.line("resume    from step {}: {}", found.step.step, found.path.string());
+  for (const ChangedKey& change : changed_keys(found.step.job, config))
+    job.line("          {} is {}, and was {}", change.key, change.now, change.before);
 }
 
-/// Memory that a rank is assumed to have: the given one, or with GPUs that of a GPU of this machine, or all
-/// that this machine has available. Nothing if a rank must have a GPU and this machine has none.
-std::optional<MachineMemory> memory_of_rank(const JobConfig& config,
-                                            std::optional<std::int64_t> memory_bytes) {
-  if (memory_bytes) return MachineMemory{*memory_bytes, "(--memory)", ""};
-  if (!wants_gpus(config)) return memory_of_this_machine(memory_pool(config));
-  const Gpus gpus = list_gpus();
-  if (gpus.list.empty()) return std::nullopt;
-  return MachineMemory{gpus.list.front().memory_bytes, "of a GPU here", ""};
-}
-
-/// Memory of each rank on a machine of its own.
-std::vector<RankMemory> planned_ranks(const Blueprint& blueprint, const ShardPlan& shards,
-                                      std::optional<std::int64_t> memory_bytes) {
-  return part_that_must_fit(
-      memory_on_separate_nodes(blueprint, shards, growth_limit(blueprint.config, memory_bytes)),
-      blueprint.config);
-}
-
-/// Checks the room for offload files, each rank's as if it had the disk for itself.
-void check_disk(const Blueprint& blueprint, const ShardPlan& shards,
-                std::optional<std::int64_t> memory_bytes) {
-  if (blueprint.config.memory.offload != Offload::kDisk) return;
-  std::int64_t most = 0;
-  for (const RankMemory& rank : planned_ranks(blueprint, shards, memory_bytes))
-    most = std::max(most, rank.offload.file_bytes());
-  require_offload_room(blueprint.config, most);
-}
-
-/// Checks each rank against `memory_bytes`, or against this machine's memory as if the rank had it for
-/// itself.
-void check_memory(const Blueprint& blueprint, const ShardPlan& shards,
-                  std::optional<std::int64_t> memory_bytes) {
-  const std::vector<int> nodes = separate_nodes(shards.world());
-  const std::optional<MachineMemory> machine = memory_of_rank(blueprint.config, memory_bytes);
-  const std::vector<RankMemory> ranks = planned_ranks(blueprint, shards, memory_bytes);
+/// Tells of the rank that needs most, and of what it may take.
+void tell_memory(const Examination& job) {
+  const JobPlan& plan = *job.plan;
+  const Machine& machine = plan.machine;
+  const std::vector<RankMemory> ranks = plan.limited_parts();
   const auto most = std::ranges::max_element(ranks, {}, &RankMemory::certain);
-  const auto rank = static_cast<int>(most - ranks.begin());
-  if (machine) require_memory(ranks, nodes, rank, *machine);
-  if (blueprint.config.memory.limit_bytes > 0) {
-    const std::int64_t limit = planned_growth_limit(blueprint.config.memory.limit_bytes);
-    require_growth_limits(ranks, std::vector<std::int64_t>(ranks.size(), limit));
-  }
-  console::line("memory    rank {} needs most: {}; with activations, an estimate, {}, of {}", rank,
-                format_bytes(most->certain()), format_bytes(most->peak()),
-                machine ? fmt::format("{} {}", format_bytes(machine->bytes), machine->kind)
-                        : "a GPU, and this machine has none; --memory says what one has");
-  if (!machine) return;
+  const bool is_known =
+      machine.told_bytes || !plan.computes_on_gpus() || machine.device.gpus.front().memory_bytes > 0;
+  job.line("memory    rank {} needs most: {}; with activations, an estimate, {}, of {}", most - ranks.begin(),
+           format_bytes(most->certain()), format_bytes(most->peak()),
+           is_known ? format_bytes(machine.smallest_limit())
+                    : "a GPU, and this machine has none; --memory says what one has");
+  if (machine.told_bytes || plan.computes_on_gpus()) return;
   const std::int64_t all = std::transform_reduce(ranks.begin(), ranks.end(), std::int64_t{0}, std::plus<>(),
                                                  [](const RankMemory& memory) { return memory.certain(); });
-  if (!memory_bytes && !wants_gpus(blueprint.config) && all > machine->bytes)
-    console::line("note      together the {} ranks need {}: more than this machine has for all of them",
-                  ranks.size(), format_bytes(all));
+  const std::int64_t here = memory_of_this_machine(memory_pool(plan.config())).bytes;
+  if (all > here)
+    job.line("note      together the {} ranks need {}: more than this machine has for all of them",
+             ranks.size(), format_bytes(all));
 }
 
-void check_weights(const Blueprint& blueprint, const ShardPlan& shards) {
-  const JobConfig& config = blueprint.config;
-  if (config.model.init == ModelInit::kRandom)
-    return console::line("weights   drawn, model.init = \"random\"");
-  const PlannedLoad planned = plan_weights(blueprint, shards, separate_nodes(shards.world()));
-  const LoadPlan& plan = planned.plan;
-  console::line("weights   {} in {}, {} in {}", counted(std::ssize(planned.index.entries), "tensor"),
-                counted(std::ssize(planned.index.files), "file"), format_bytes(plan.read_bytes()),
-                counted(std::ssize(plan.chunks()), "read"));
-  for (const int reader : plan.readers().readers())
-    console::line("          rank {} reads {} and sends {}", reader, format_bytes(plan.read_bytes(reader)),
-                  format_bytes(plan.sent_bytes(reader)));
-  for (const std::string& text : ignored_text(planned.match)) console::line("          {}", text);
+void check_weights(const Examination& job) {
+  const JobPlan& plan = *job.plan;
+  if (plan.config().model.init == ModelInit::kRandom)
+    return job.line("weights   drawn, model.init = \"random\"");
+  SoloCommunicator self;
+  const PlannedLoad planned =
+      plan_weights(self, *plan.blueprint, plan.shards, plan.machine.nodes, plan.machine.device.memory());
+  const LoadPlan& load = planned.plan;
+  job.line("weights   {} in {}, {} in {}", counted(std::ssize(planned.index.entries), "tensor"),
+           counted(std::ssize(planned.index.files), "file"), format_bytes(load.read_bytes()),
+           counted(std::ssize(load.chunks()), "read"));
+  for (const int reader : load.readers().readers())
+    job.line("          rank {} reads {} and sends {}", reader, format_bytes(load.read_bytes(reader)),
+             format_bytes(load.sent_bytes(reader)));
+  for (const std::string& text : ignored_text(planned.match)) job.line("          {}", text);
 }
 
-void print_ranks(const Blueprint& blueprint, const ShardPlan& shards) {
-  const std::vector<std::int64_t> bytes = blueprint.shard_bytes(shards);
+void tell_ranks(const Examination& job) {
+  const JobPlan& plan = *job.plan;
+  const std::vector<std::int64_t> bytes = plan.blueprint->shard_bytes(plan.shards);
   for (std::size_t rank = 0; rank < bytes.size(); ++rank)
-    console::line("rank {:<4} holds {} of weights", rank, format_bytes(bytes[rank]));
-  if (const std::string note = stored_note(blueprint); !note.empty()) console::line("note      {}", note);
-  for (const std::string& note : job_notes(blueprint.config, blueprint.model.config, shards.world()))
-    console::line("note      {}", note);
+    job.line("rank {:<4} holds {} of weights", rank, format_bytes(bytes[rank]));
+  if (const std::string note = stored_note(*plan.blueprint); !note.empty()) job.line("note      {}", note);
+  for (const std::string& note : job_notes(plan.config(), plan.blueprint->model.config, plan.machine.ranks()))
+    job.line("note      {}", note);
 }
 
-/// The job with the optimizer mode that ranks with this memory would choose.
-FittedJob fitted_job(const JobConfig& config, const CheckArguments& arguments) {
-  if (!chooses_mode(config)) return {config, ""};
-  const std::int64_t limit = growth_limit(config, arguments.memory_bytes);
-  FittedJob job = fit_optimizer(config, arguments.ranks, limit);
-  if (job.lack.empty()) console::line("{}", choice_text(job.config, limit));
-  return job;
-}
-
-/// The job with the mode of the checkpoint from which it resumes, if the mode is left to be chosen.
-JobConfig resumed_mode(const JobConfig& config) {
-  return chooses_mode(config) ? with_saved_mode(config, find_resume_point(config)) : config;
+void make_plan(Examination& job, const JobConfig& config, const MachineArguments& machine) {
+  job.plan.emplace(plan_of_command(config, machine));
+  if (job.plan->is_fitted && job.plan->lack.empty()) job.line("{}", choice_text(*job.plan));
+  tell_model(job);
 }
 
 /// Checks everything in the order in which a run would meet it.
-Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
-  Findings findings;
-  std::string lack;  // reason why no optimizer mode fits the memory
-  std::unique_ptr<const Blueprint> blueprint;
-  std::unique_ptr<const ShardPlan> shards;
-  findings.examine([&] { require_device_in_build(config.device); });
-  findings.examine([&] { static_cast<void>(find_compute_program(config.job.kind)); });
-  findings.examine([&] {
-    FittedJob job = fitted_job(resumed_mode(config), arguments);
-    lack = std::move(job.lack);
-    blueprint.reset(new Blueprint(blueprint_with_stored(std::move(job.config))));
-    print_model(blueprint->model);
-    shards = std::make_unique<const ShardPlan>(blueprint->shard_plan(arguments.ranks));
-  });
-  findings.examine([&] { RunDirectory::check(config); });
-  const std::optional<DataIdentity> data = check_token_inputs(
-      config, blueprint ? blueprint->model.config.vocab_size : std::numeric_limits<std::int64_t>::max(),
-      findings);
-  if (!shards) return findings;
-  findings.examine([&] { check_prompts(blueprint->config, blueprint->model.config); });
-  findings.examine([&] { check_written(*blueprint, *shards); });
-  findings.examine([&] { check_saves(*blueprint, *shards, data); });
-  findings.examine([&] {
-    if (!lack.empty()) fail(ExitCode::kTooLittle, "{}", lack);
-    check_memory(*blueprint, *shards, arguments.memory_bytes);
-  });
-  findings.examine([&] { check_disk(*blueprint, *shards, arguments.memory_bytes); });
-  findings.examine([&] { check_weights(*blueprint, *shards); });
-  print_ranks(*blueprint, *shards);
-  return findings;
+Examination examine_job(const JobConfig& config, const CheckArguments& arguments) {
+  Examination job{.is_quiet = arguments.json};
+  const auto examine = [&](const std::function<void()>& part) { job.findings.examine(part); };
+  examine([&] { require_device_in_build(config.device); });
+  examine([&] { static_cast<void>(find_compute_program(config.job.kind)); });
+  examine([&] { make_plan(job, config, arguments.machine); });
+  examine([&] { RunDirectory::check(config); });
+  const std::optional<DataIdentity> data = check_token_inputs(job, config);
+  if (!job.plan) return job;
+  examine([&] { check_prompts(job); });
+  examine([&] { check_written(job); });
+  examine([&] { check_saves(job, data); });
+  for (const PlanCheck& one : plan_checks()) examine([&] { one.check(*job.plan); });
+  tell_memory(job);
+  examine([&] { check_weights(job); });
+  tell_ranks(job);
+  return job;
+}
+
+nlohmann::json as_json(const Examination& job) {
+  nlohmann::json out = job.plan ? to_json(*job.plan) : nlohmann::json::object();
+  out["findings"] = nlohmann::json::array();
+  for (const Outcome& found : job.findings.all())
+    out["findings"].push_back({{"code", static_cast<int>(found.code)}, {"text", found.text}});
+  return out;
 }
 
 /// Checks a job in this process alone, without GPU or launch, for all that a run would fail for:
@@ -317,13 +290,15 @@ Findings examine_job(const JobConfig& config, const CheckArguments& arguments) {
 /// status is that of the first finding in the order in which a run would meet them.
 int check_command(const CheckArguments& arguments) {
   const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
-  const Findings findings = examine_job(config, arguments);
-  const std::string job = arguments.job.file.string();
-  if (findings.empty())
-    console::line("{} is fine for {} rank{}", job, arguments.ranks, arguments.ranks == 1 ? "" : "s");
+  const Examination job = examine_job(config, arguments);
+  const std::string file = arguments.job.file.string();
+  if (arguments.json)
+    console::write_line(as_json(job).dump(2));
+  else if (job.findings.empty())
+    console::line("{} is fine for {}", file, counted(arguments.machine.ranks, "rank"));
   else
-    console::report("sluice: " + findings.text(job));
-  return static_cast<int>(findings.code());
+    console::report("sluice: " + job.findings.text(file));
+  return static_cast<int>(job.findings.code());
 }
 
 }  // namespace
@@ -332,9 +307,8 @@ void add_check(CommandLine& line) {
   const auto [command, arguments] = add_command<CheckArguments>(
       line, "check", "Find all that a run would fail for, without a launch", check_command);
   add_job_arguments(command, arguments.job);
-  add_ranks(command, "--ranks", arguments.ranks, "Number of ranks to plan for")->capture_default_str();
-  add_size(command, "--memory", arguments.memory_bytes,
-           "Memory of one rank, such as 128.5GB; left out: what this machine has");
+  add_machine(command, arguments.machine)->capture_default_str();
+  command.add_flag("--json", arguments.json, "Print JSON");
 }
 
 }  // namespace sluice

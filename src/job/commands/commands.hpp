@@ -4,6 +4,7 @@
 
 #include "config/job_config.hpp"
 #include "job/commands/job_arguments.hpp"
+#include "job/plan/machine.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -75,6 +76,9 @@ CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const 
 /// Adds an option with a size such as 128.5GB.
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
               const std::string& help);
+
+/// Adds the options that tell of the machines planned for. Returns the one with the number of ranks.
+CLI::Option* add_machine(CLI::App& command, MachineArguments& machine);
 
 /// Adds an option with a text that may be given several times.
 CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,

@@ -15,6 +15,8 @@ class Findings {
   /// Runs a part of an examination; an exception is a finding, unless an earlier part had the same one.
   void examine(const std::function<void()>& part);
 
+  /// Findings in the order in which they came.
+  [[nodiscard]] const std::vector<Outcome>& all() const { return found_; }
   [[nodiscard]] bool empty() const { return found_.empty(); }
   /// Exit code of the first finding; kDone if there is none.
   [[nodiscard]] ExitCode code() const { return empty() ? ExitCode::kDone : found_.front().code; }

@@ -7,11 +7,9 @@
 #include "comm/run_together.hpp"
 #include "device/memory.hpp"
 #include "job/console.hpp"
-#include "job/prepare/workload.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -85,13 +83,6 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
                       .discard = config.load.sink == LoadSink::kDiscard}};
 }
 
-PlannedLoad plan_weights(const Blueprint& blueprint, const ShardPlan& shards, std::span<const int> nodes) {
-  const LoadRequest request = load_request(blueprint, shards, nodes, planned_memory(blueprint.config));
-  if (!is_saved_step(request.directory)) return plan_load(request);
-  return plan_load(request, saved_weights(read_saved_step(request.directory), request.directory,
-                                          blueprint.model.manifest, request.options.arena));
-}
-
 PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const ShardPlan& shards,
                          std::span<const int> nodes, MemoryKind memory, std::span<const int> left_in_files) {
   const LoadRequest request = load_request(blueprint, shards, nodes, memory, left_in_files);
@@ -100,7 +91,7 @@ PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const S
   });
   if (text.empty()) return plan_load(comm, request);
   const SavedStep step = parse_manifest(text, request.directory.string());
-  if (!step.hosts.empty()) gather_files(comm, step, request, nodes, blueprint.config.deadline.load_seconds);
+  if (!step.hosts.empty() && comm.size() == shards.world()) gather_files(comm, step, request, nodes, blueprint.config.deadline.load_seconds);
   return plan_load(comm, request,
                    saved_weights(step, request.directory, blueprint.model.manifest, request.options.arena));
 }
@@ -110,12 +101,6 @@ LoadOptions load_options(const JobConfig& config) {
   options.page_cache = cache_policy(config.load);
   options.limit_seconds = config.deadline.load_seconds;
   return options;
-}
-
-std::vector<int> separate_nodes(int world) {
-  std::vector<int> nodes(static_cast<std::size_t>(world));
-  std::iota(nodes.begin(), nodes.end(), 0);
-  return nodes;
 }
 
 std::vector<std::int64_t> planned_staging(const LoadPlan& plan) {
@@ -131,13 +116,6 @@ std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const Shar
     return std::vector<std::int64_t>(static_cast<std::size_t>(shards.world()), 0);
   return staging_limits(shards, load_request(blueprint, shards, nodes, memory).options, kRingSlots,
                         blueprint.model.config.quantized);
-}
-
-std::vector<RankMemory> memory_on_separate_nodes(const Blueprint& blueprint, const ShardPlan& shards,
-                                                 std::optional<std::int64_t> growth_limit) {
-  const MemoryKind memory = planned_memory(blueprint.config);
-  return blueprint.memory_plan(shards, workload_of(blueprint.config, memory, growth_limit),
-                               largest_staging(blueprint, shards, separate_nodes(shards.world()), memory));
 }
 
 }  // namespace sluice

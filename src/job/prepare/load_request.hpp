@@ -6,7 +6,6 @@
 #include "load/checkpoint_load.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,11 +17,9 @@ namespace sluice {
                                        std::span<const int> nodes, MemoryKind memory,
                                        std::span<const int> left_in_files = {});
 
-/// Plan of a job's load into planned_memory(), from a Hugging Face directory or a checkpoint. Errors as
-/// plan_load(), and Error(kBadData) for an incomplete checkpoint.
-[[nodiscard]] PlannedLoad plan_weights(const Blueprint& blueprint, const ShardPlan& shards,
-                                       std::span<const int> nodes);
-/// Collective over `comm`. Plan of a job's load into `memory`, from headers that rank 0 reads.
+/// Collective over `comm`. Plan of a job's load into `memory`, from a Hugging Face directory or a checkpoint, by headers
+/// that rank 0 reads. In a run, whose ranks `comm` has, files of a checkpoint that other hosts keep are fetched first.
+/// Errors as plan_load(), and Error(kBadData) for an incomplete checkpoint.
 [[nodiscard]] PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint,
                                        const ShardPlan& shards, std::span<const int> nodes, MemoryKind memory,
                                        std::span<const int> left_in_files = {});
@@ -30,19 +27,10 @@ namespace sluice {
 /// Options of a job's load: page cache and deadline.
 [[nodiscard]] LoadOptions load_options(const JobConfig& config);
 
-/// Nodes of `world` ranks that each have a machine of their own, which a command assumes if it cannot ask.
-[[nodiscard]] std::vector<int> separate_nodes(int world);
-
 /// Bytes of staging on each rank: as the plan of the load says, or without a plan at most. 0 if the job draws
 /// its weights.
 [[nodiscard]] std::vector<std::int64_t> planned_staging(const LoadPlan& plan);
 [[nodiscard]] std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
                                                         std::span<const int> nodes, MemoryKind memory);
-
-/// Memory of each rank on a machine of its own, with the largest possible staging. `growth_limit` as in
-/// workload_of().
-[[nodiscard]] std::vector<RankMemory> memory_on_separate_nodes(
-    const Blueprint& blueprint, const ShardPlan& shards,
-    std::optional<std::int64_t> growth_limit = std::nullopt);
 
 }  // namespace sluice

@@ -42,7 +42,8 @@ std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& con
     return limits;
   }
   if (config.memory.limit_bytes > 0)
-    limits[rank] = config.memory.limit_bytes - baseline.anonymous_bytes - baseline.shared_bytes;
+    limits[rank] = std::min(planned_growth_limit(config.memory.limit_bytes),
+                            config.memory.limit_bytes - baseline.anonymous_bytes - baseline.shared_bytes);
   else
     limits[rank] = memory_of_this_machine(memory_pool(config, device)).bytes /
                    std::ranges::count(machines, machines[rank]);
@@ -62,11 +63,6 @@ std::optional<std::int64_t> told_growth_limit(const JobConfig& config,
   return planned_growth_limit(config.memory.limit_bytes);
 }
 
-std::vector<RankMemory> part_that_must_fit(std::vector<RankMemory> ranks, const JobConfig& config) {
-  if (wants_gpus(config)) std::ranges::transform(ranks, ranks.begin(), &RankMemory::on_gpu);
-  return ranks;
-}
-
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].certain() > growth_limits[rank])
@@ -78,9 +74,9 @@ void require_growth_limits(std::span<const RankMemory> ranks, std::span<const st
            format_bytes(ranks[rank].certain() - growth_limits[rank]));
 }
 
-void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank) {
+void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank, std::optional<std::int64_t> told) {
   const std::int64_t needed = ranks[static_cast<std::size_t>(rank)].on_gpu().certain();
-  const std::int64_t available = available_device_bytes();
+  const std::int64_t available = told ? *told : available_device_bytes();
   if (needed > available)
     fail(ExitCode::kTooLittle,
          "the GPU of rank {} must hold {} at the peak, and has {} left: {} too little. Use more ranks with a "

@@ -30,7 +30,7 @@ struct MachineMemory {
 /// Whether the machine's memory is also the GPU's, by load.unified_memory or by `device`.
 [[nodiscard]] MemoryPool memory_pool(const JobConfig& config, const DeviceChoice& device = {});
 
-/// Collective over `comm`. Bytes that each rank may hold above its `baseline`: from memory.limit, or an equal
+/// Collective over `comm`. Bytes that each rank may hold above its `baseline`: planned_growth_limit() of memory.limit, or an equal
 /// part of what its machine has available; negative if the process alone takes more. On a GPU with its own
 /// memory: what that has available. `machines`: machine of each rank. The same on every rank.
 [[nodiscard]] std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
@@ -38,8 +38,9 @@ struct MachineMemory {
                                                       const DeviceChoice& device,
                                                       const MemorySample& baseline);
 
-/// Bytes by which a process that has not begun may grow within `memory_limit`. The memory of a process before
-/// it sees a model is only known when it runs; an ordinary machine's is assumed.
+/// Bytes by which a process may grow within `memory_limit`: what an ordinary process has before it sees a model is left
+/// for it, whether or not it has begun, so that commands and runs plan alike. A process that has more than that when
+/// it runs has the less left.
 [[nodiscard]] std::int64_t planned_growth_limit(std::int64_t memory_limit);
 
 /// Growth limit with which a command plans if it cannot ask the ranks: from `memory_bytes`, or else
@@ -47,18 +48,14 @@ struct MachineMemory {
 [[nodiscard]] std::optional<std::int64_t> told_growth_limit(const JobConfig& config,
                                                             std::optional<std::int64_t> memory_bytes);
 
-/// Parts of the plans that must fit the memory which a command is told for ranks: with wants_gpus() those in
-/// GPU memory.
-[[nodiscard]] std::vector<RankMemory> part_that_must_fit(std::vector<RankMemory> ranks,
-                                                         const JobConfig& config);
-
 /// Error(kTooLittle) if a rank will certainly grow by more than its limit; both lists have an entry for every
 /// rank.
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits);
 
-/// Error(kTooLittle) if `rank` will certainly hold more than is available on its GPU, which has its own
-/// memory.
-void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank);
+/// Error(kTooLittle) if `rank` will certainly hold more than the `available` bytes of its GPU, which has its own memory:
+/// those that are left on this process's GPU if not given.
+void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank,
+                           std::optional<std::int64_t> available = std::nullopt);
 
 /// Bytes of GPU memory that libraries may take on a rank with `growth_limit`, besides its own allocations.
 [[nodiscard]] std::int64_t left_for_libraries(const RankMemory& rank, std::int64_t growth_limit);

@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "checkpoint/step_directory.hpp"
-#include "job/prepare/load_request.hpp"
 #include "job/target_place.hpp"
 
 #include <fmt/ranges.h>
@@ -29,15 +28,6 @@ std::vector<std::int64_t> step_bytes_of_disks(std::span<const RankMemory> ranks,
     if (partner_copies > 0) bytes[static_cast<std::size_t>(disks.of(disks.partner(rank)))] += saved;
   }
   return bytes;
-}
-
-std::int64_t step_bytes_of_host(const JobConfig& config, std::span<const RankMemory> ranks) {
-  const CheckpointSettings& settings = config.checkpoint;
-  const bool may_be_apart = config.job.kind == JobKind::kTrain && settings.saves() &&
-                            settings.storage != SaveStorage::kShared && ranks.size() > 1;
-  if (!may_be_apart) return 0;
-  const RankDisks disks(separate_nodes(static_cast<int>(ranks.size())));
-  return std::ranges::max(step_bytes_of_disks(ranks, disks, settings.partner_copies));
 }
 
 std::string hosts_text(std::span<const std::int64_t> step_bytes, std::int64_t partner_copies) {

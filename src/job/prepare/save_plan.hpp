@@ -20,10 +20,6 @@ namespace sluice {
                                                             const RankDisks& disks,
                                                             std::int64_t partner_copies);
 
-/// Most bytes of one checkpoint on one host, if each rank has a host that shares no file system with others;
-/// 0 if that cannot be: one rank, a job that does not save, or checkpoint.storage = "shared".
-[[nodiscard]] std::int64_t step_bytes_of_host(const JobConfig& config, std::span<const RankMemory> ranks);
-
 /// Text about checkpoints on hosts: "each rank's file is on its own host, with a copy on another: at most 1.2
 /// GB a step on one".
 [[nodiscard]] std::string hosts_text(std::span<const std::int64_t> step_bytes, std::int64_t partner_copies);

@@ -13,9 +13,11 @@
 #include "job/console.hpp"
 #include "job/job.hpp"
 #include "job/launch/rank_record.hpp"
+#include "job/plan/job_plan.hpp"
+#include "job/plan/plan_checks.hpp"
+#include "job/plan/plan_json.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/memory_check.hpp"
-#include "job/prepare/optimizer_choice.hpp"
 #include "job/prepare/process_limits.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/saving/resume_point.hpp"
@@ -79,12 +81,12 @@ AgreementResult agree_on_job(Communicator& comm, const Attempt& attempt) {
 
 void print_notes(const JobContext& context, const std::vector<std::string>& placement) {
   if (!context.is_root()) return;
-  if (context.device.kind == DeviceKind::kCuda || !context.device.lack.empty())
-    console::line("device    {}", device_text(context.device));
+  if (context.plan.machine.device.kind == DeviceKind::kCuda || !context.plan.machine.device.lack.empty())
+    console::line("device    {}", device_text(context.plan.machine.device));
   if (const std::string note = stored_note(context.blueprint); !note.empty())
     console::line("note      {}", note);
   const int world = context.comm.size();
-  if (context.device.kind == DeviceKind::kCuda && world > 1 && !has_nccl())
+  if (context.plan.machine.device.kind == DeviceKind::kCuda && world > 1 && !has_nccl())
     console::line("note      this build has no NCCL: between GPUs all goes through main memory and MPI");
   for (const auto& notes :
        {placement, launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world)})
@@ -97,25 +99,6 @@ struct Devices {
   DeviceChoice choice;
   Outcome refusal;
 };
-
-/// Collective over `comm`. The job with the mode of its optimizer and the form of its frozen weights, where
-/// these are left to be chosen: those of the step that it goes on from, or ones that fit.
-JobConfig choose_mode(Communicator& comm, const JobConfig& config, const StoredTensors& stored,
-                      std::span<const std::int64_t> limits, const std::vector<int>& nodes, MemoryKind memory,
-                      int threads, const RunDirectory& directory) {
-  if (!chooses_mode(config)) return config;
-  const auto held = find_resume_point(comm, RankDisks(nodes), config, [](auto&) {});
-  if (held) {
-    JobConfig saved = with_saved_mode(config, held->found);
-    directory.set_job(saved);
-    return saved;
-  }
-  FittedJob job = fit_optimizer(config, stored, limits, nodes, threads, memory);
-  if (!job.lack.empty()) fail(ExitCode::kTooLittle, "{}", job.lack);
-  directory.set_job(job.config);
-  if (comm.rank() == 0) console::line("{}", choice_text(job.config, std::ranges::min(limits)));
-  return std::move(job.config);
-}
 
 /// Collective over `comm`. Finds the devices; a GPU that this rank computes on becomes its current one.
 Devices find_devices(const JobConfig& config, Communicator& comm) {
@@ -206,38 +189,56 @@ MemorySample take_baseline(Communicator& comm) {
   return sample_memory();
 }
 
+/// Collective over links.comm. The machines of the ranks, as they are found before anything is done for a model.
+Machine measure_machine(const JobConfig& config, const Devices& devices, const std::vector<int>& nodes,
+                        int threads, const MemorySample& baseline, const JobLinks& links) {
+  return {.nodes = nodes,
+          .machines = devices.machines,
+          .device = devices.choice,
+          .threads = threads,
+          .growth_limits = growth_limits(links.comm, config, devices.machines, devices.choice, baseline),
+          .own = links.comm.rank()};
+}
+
+/// Collective over `comm`. The plan that the run goes by, which rank 0 writes into the run directory.
+JobPlan make_plan(const Attempt& attempt, Machine machine, Communicator& comm,
+                  const RunDirectory& directory) {
+  const bool is_root = comm.rank() == 0;
+  const TellBroken warn = [is_root](const std::string& text) {
+    if (is_root) log::warning("{}", text);
+  };
+  std::optional<HeldStep> resumed =
+      find_resume_point(comm, RankDisks(machine.nodes), attempt.blueprint->config, warn);
+  JobPlan plan = JobPlan::make(comm, attempt.blueprint, std::move(machine), std::move(resumed));
+  if (chooses_mode(attempt.blueprint->config)) directory.set_job(plan.config());
+  if (plan.is_fitted && plan.lack.empty() && is_root) console::line("{}", choice_text(plan));
+  directory.set_plan(json_text(plan));
+  return plan;
+}
+
 /// Collective over links.comm. Runs the job from its baseline of memory to its last step. Returns how it
 /// ends, with the note for status.json on an end by kDone.
 Outcome run_on(const Attempt& attempt, const Devices& devices, const std::vector<int>& nodes,
                const JobLinks& links, RunDirectory& directory) {
-  const Blueprint& written = *attempt.blueprint;
+  const JobConfig& written = attempt.blueprint->config;
   const Job& job =
-      *find_job(written.config.job.kind);  // otherwise the process would have become the program that runs it
+      *find_job(written.job.kind);  // otherwise the process would have become the program that runs it
   Communicator& comm = links.comm;
-  const int threads = start_libraries(job, written.config, devices.choice.memory(), links);
+  const int threads = start_libraries(job, written, devices.choice.memory(), links);
   std::unique_ptr<Communicator> gpus;
   if (devices.choice.kind == DeviceKind::kCuda) gpus = connect_gpus(comm);
   const MemorySample baseline = take_baseline(comm);
   fault_point("job.baseline", comm.rank());  // fault point at which tests look from outside
-  const std::vector<std::int64_t> limits =
-      growth_limits(comm, written.config, devices.machines, devices.choice, baseline);
-  StoredTensors stored = stored_weights(comm, written, devices.choice.memory());
-  JobConfig config =
-      choose_mode(comm, written.config, stored, limits, nodes, devices.choice.memory(), threads, directory);
-  stored = kept_as_stored(config, stored);
-  std::optional<Blueprint> fitted;
-  if (chooses_mode(written.config) || !stored.is_empty())
-    fitted.emplace(std::move(config), std::move(stored));
-  const Blueprint& blueprint = fitted ? *fitted : written;
-  const ShardPlan plan = blueprint.shard_plan(comm.size());
-  JobContext context{blueprint,        plan,   comm,    gpus ? *gpus : comm, directory,    baseline, nodes,
-                     devices.machines, limits, threads, devices.choice,      links.signals};
+  const JobPlan plan =
+      make_plan(attempt, measure_machine(written, devices, nodes, threads, baseline, links), comm, directory);
+  JobContext context{plan, *plan.blueprint, comm, gpus ? *gpus : comm, directory, baseline, links.signals};
   context.request = attempt.request.get();
   const std::vector<std::string> placement = placement_notes(comm, links.mpi);
   print_notes(context, placement);
+  require_sound(comm, plan);
   if (devices.choice.kind == DeviceKind::kCuda && job.limit_device_memory) {
     const auto rank = static_cast<std::size_t>(comm.rank());
-    job.limit_device_memory(left_for_libraries(context.memory_plan()[rank], limits[rank]));
+    job.limit_device_memory(left_for_libraries(plan.ranks[rank], plan.machine.growth_limits[rank]));
   }
   job.run(context);
   return {context.ending, context.note};

@@ -15,7 +15,7 @@ namespace sluice {
 /// Blueprint that this rank made of the job file and the model's description, or the failure.
 struct Attempt {
   std::unique_ptr<const JobConfig> config;           ///< config of the job; null after a failure
-  std::unique_ptr<const Blueprint> blueprint;        ///< blueprint of the job; null after a failure
+  std::shared_ptr<const Blueprint> blueprint;        ///< blueprint of the job; null after a failure
   std::unique_ptr<const GenerateRequest> request{};  ///< prompts of `sluice generate`; null for a job file
   Outcome outcome{};
 };

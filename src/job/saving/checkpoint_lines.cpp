@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// Prints what each host will save, and which checkpoints the hosts have.
 void print_disks(const JobContext& context, const SaveDisks& disks, const std::optional<FoundStep>& found) {
   console::line("          no file system is shared: {}",
-                hosts_text(step_bytes_of_disks(context.memory_plan(), disks.disks, disks.partner_copies()),
+                hosts_text(step_bytes_of_disks(context.plan.ranks, disks.disks, disks.partner_copies()),
                            disks.partner_copies()));
   console::line("          {} on {}",
                 found ? fmt::format("step {} is whole", found->step.step) : "no step is saved",
@@ -44,7 +44,7 @@ void name_leftovers(const fs::path& directory) {
 }  // namespace
 
 void print_checkpoint_plan(const JobContext& context, const CheckpointPlan& plan) {
-  console::line("saves     {}", save_text(context.config(), saved_step_bytes(context.memory_plan())));
+  console::line("saves     {}", save_text(context.config(), context.plan.saves.step_bytes));
   if (plan.disks && !plan.disks->are_shared()) print_disks(context, *plan.disks, plan.found);
   if (plan.found) print_changes(context.config(), *plan.found);
   name_leftovers(plan.directory);

@@ -10,9 +10,10 @@
 namespace sluice {
 
 RestoreReport restore_held(JobContext& context, const HeldStep& held, std::span<const StateSpan> state) {
-  const RestoreReport report = restore_step(
-      context.comm, held.found.step, held.found.path, StepReaders(held.holders, RankDisks(context.nodes)),
-      context.blueprint.model.manifest, state, context.config().deadline.save_seconds);
+  const RestoreReport report =
+      restore_step(context.comm, held.found.step, held.found.path,
+                   StepReaders(held.holders, RankDisks(context.plan.machine.nodes)),
+                   context.blueprint.model.manifest, state, context.config().deadline.save_seconds);
   std::int64_t fetched = report.fetched_bytes;
   context.comm.all_reduce_sum(std::span(&fetched, 1));
   if (fetched > 0 && context.is_root())

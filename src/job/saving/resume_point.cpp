@@ -83,6 +83,18 @@ bool is_renamed_target(const ConfigEntry& before, const ConfigEntry& now) {
   return renamed.replace(at, old_name.size(), fmt::format("\"{}\"", kLinearModules)) == now.value;
 }
 
+/// Advice if a name of targets may have meant less when the checkpoint was saved, or "".
+std::string former_targets_text(const Blueprint& blueprint) {
+  const LoraSettings& lora = blueprint.config.lora;
+  const bool may_differ = lora.trains() && blueprint.model.config.experts > 0 &&
+                          std::ranges::find(lora.targets, kAllLinear) != lora.targets.end();
+  if (!may_differ) return "";
+  return fmt::format(
+      ". Likely cause: a version saved it in which lora.targets = \"{}\" left routed experts out; \"{}\" in "
+      "its place goes on from there",
+      kAllLinear, kLinearModules);
+}
+
 }  // namespace
 
 std::vector<ChangedKey> changed_keys(std::span<const ConfigEntry> before, const JobConfig& now) {
@@ -117,13 +129,13 @@ std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& d
   return held;
 }
 
-void require_same_model(const FoundStep& found, const ParameterManifest& manifest, const std::string& cause) {
-  const std::string structure = manifest.structure_hash().hex();
+void require_same_model(const FoundStep& found, const Blueprint& blueprint) {
+  const std::string structure = blueprint.model.manifest.structure_hash().hex();
   if (found.step.structure_hash == structure) return;
   fail(ExitCode::kBadConfig,
        "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with "
        "[lora] and train.freeze, {}{}",
-       found.path.string(), found.step.structure_hash, structure, cause);
+       found.path.string(), found.step.structure_hash, structure, former_targets_text(blueprint));
 }
 
 void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data) {

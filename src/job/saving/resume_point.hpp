@@ -5,7 +5,7 @@
 #include "checkpoint/step_directory.hpp"
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
-#include "manifest/manifest.hpp"
+#include "job/blueprint.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -28,10 +28,8 @@ namespace sluice {
 [[nodiscard]] std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& disks,
                                                         const JobConfig& config, const TellBroken& on_broken);
 
-/// Error(kBadConfig), with the likely `cause`, if the checkpoint was saved for a model with another
-/// structure.
-void require_same_model(const FoundStep& found, const ParameterManifest& manifest,
-                        const std::string& cause = "");
+/// Error(kBadConfig) if the checkpoint was saved for a model with another structure than the job's.
+void require_same_model(const FoundStep& found, const Blueprint& blueprint);
 
 /// Identity of token files.
 struct DataIdentity {

@@ -13,7 +13,6 @@
 #include "job/saving/restore_held.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/target_place.hpp"
-#include "manifest/adapter_targets.hpp"
 #include "shard/arena_access.hpp"
 #include "weights/companion_files.hpp"
 #include "weights/staged_directory.hpp"
@@ -36,9 +35,9 @@ TrainingState::TrainingState(JobContext& context, BatchSource& data)
       data_(data),
       data_digest_(data.sample_digest()),
       whole_data_digest_(data.whole_digest()),
-      nodes_(context.nodes),
+      nodes_(context.plan.machine.nodes),
       schedule_(context.comm, context.signals, settings_) {
-  take(find_resume_point(context_.comm, nodes_, context_.config(), warn_on_root()));
+  take(context_.plan.resumed);
   if (settings_.saves()) require_place();
   if (context_.is_root())
     print_checkpoint_plan(context_, {directory_, save_disks_, found_, superseded_.size()});
@@ -76,13 +75,6 @@ void TrainingState::end_steps(std::int64_t step) {
   if (saved_step_ == step) context_.signals.set_exit_code(ExitCode::kResumable);
 }
 
-/// Warnings, which only rank 0 writes.
-TellBroken TrainingState::warn_on_root() const {
-  return [is_root = context_.is_root()](const std::string& text) {
-    if (is_root) log::warning("{}", text);
-  };
-}
-
 /// Collective over the context's communicator. Takes the checkpoint that was found, the same on all ranks.
 void TrainingState::take(const std::optional<HeldStep>& held) {
   found_.reset();
@@ -109,21 +101,9 @@ void TrainingState::take(const std::optional<HeldStep>& held) {
 }
 
 void TrainingState::check_same_training() const {
-  require_same_model(*found_, context_.blueprint.model.manifest, former_targets_text());
+  require_same_model(*found_, context_.blueprint);
   require_same_data(*found_, context_.config().data,
                     {data_.sequence_count(), data_digest_, whole_data_digest_});
-}
-
-/// Advice if a name of targets may have meant less when the checkpoint was saved, or "".
-std::string TrainingState::former_targets_text() const {
-  const std::vector<std::string>& targets = context_.config().lora.targets;
-  const bool may_differ = context_.config().lora.trains() && context_.blueprint.model.config.experts > 0 &&
-                          std::ranges::find(targets, kAllLinear) != targets.end();
-  if (!may_differ) return "";
-  return fmt::format(
-      ". Likely cause: a version saved it in which lora.targets = \"{}\" left routed experts out; \"{}\" in "
-      "its place goes on from there",
-      kAllLinear, kLinearModules);
 }
 
 void TrainingState::find_base() {
@@ -138,11 +118,11 @@ void TrainingState::check_same_base() const {
 /// Collective over the context's communicator. Tries the place of checkpoints now, not after hours.
 void TrainingState::require_place() {
   run_on_root(context_.comm, [&] { require_creatable("checkpoint.path", directory_ / "step"); });
-  save_disks_ = find_save_disks(context_.comm, context_.nodes, context_.config());
+  save_disks_ = find_save_disks(context_.comm, context_.plan.machine.nodes, context_.config());
   const RankDisks& disks = save_disks_->disks;
   const int rank = context_.comm.rank();
   const std::vector<std::int64_t> bytes =
-      step_bytes_of_disks(context_.memory_plan(), disks, save_disks_->partner_copies());
+      step_bytes_of_disks(context_.plan.ranks, disks, save_disks_->partner_copies());
   run_together(context_.comm, [&] {
     if (disks.is_first(rank))
       require_room_for_steps(context_.config(), bytes[static_cast<std::size_t>(disks.of(rank))]);

@@ -32,10 +32,9 @@ struct SavedTraining {
 /// The checkpoints of a training: what it resumes from, what it saves, and what it goes back to.
 class TrainingState {
  public:
-  /// Collective over the context's communicator. Finds the step to resume from, and if steps will be saved
+  /// Collective over the context's communicator. Takes the step that the plan resumes, and if steps will be saved
   /// tries whether every rank can write where they go and whether there is room for them; rank 0 prints what
-  /// will be saved. `data` must outlive this. Error(kBadConfig) as find_resume_point(), or for another model
-  /// than the saved one; Error(kBadData) if the tokens are not those of the saved training; Error(kIo) if
+  /// will be saved. `data` must outlive this. Error(kBadConfig) for another model than the saved one; Error(kBadData) if the tokens are not those of the saved training; Error(kIo) if
   /// nothing can be saved.
   TrainingState(JobContext& context, BatchSource& data);
 
@@ -112,11 +111,9 @@ class TrainingState {
  private:
   void take(const std::optional<HeldStep>& held);
   void check_same_training() const;
-  [[nodiscard]] std::string former_targets_text() const;
   void restore();
   void check_same_base() const;
   void require_place();
-  [[nodiscard]] TellBroken warn_on_root() const;
   [[nodiscard]] std::string older_step_text() const;
   void fall_back(const std::string& reason);
   [[nodiscard]] SavedStep describe(std::int64_t step) const;

@@ -6,7 +6,7 @@
 #include "comm/run_together.hpp"
 #include "config/schema.hpp"
 #include "device/memory.hpp"
-#include "job/prepare/optimizer_choice.hpp"
+#include "job/plan/job_plan.hpp"
 #include "weights/stored_forms.hpp"
 
 #include <algorithm>
@@ -129,32 +129,22 @@ StoredTensors kept_as_stored(const JobConfig& config, const StoredTensors& store
   return config.memory.offload == Offload::kSource ? stored : stored.quantised();
 }
 
-StoredTensors stored_weights(const Blueprint& plain, MemoryKind memory) {
+StoredTensors stored_weights(Communicator& comm, const Blueprint& plain, MemoryKind memory) {
   if (!is_possible(plain.config)) {
     require_weights_in_files(plain.config, {});
     return {};
   }
-  if (memory != MemoryKind::kDevice) {
-    StoredTensors stored = published_weights(plain);
-    require_weights_in_files(plain.config, stored);
-    return stored;
+  if (memory == MemoryKind::kDevice) {
+    if (is_required(plain.config)) refuse_gpu(plain.config);
+    return {};
   }
-  if (is_required(plain.config)) refuse_gpu(plain.config);
-  return {};
-}
-
-StoredTensors stored_weights(Communicator& comm, const Blueprint& plain, MemoryKind memory) {
-  if (!is_possible(plain.config)) return stored_weights(plain, memory);
-  StoredTensors stored = StoredTensors::from_bytes(
-      share_from_root(comm, [&] { return stored_weights(plain, memory).to_bytes(); }));
+  StoredTensors stored = StoredTensors::from_bytes(share_from_root(comm, [&] {
+    const StoredTensors published = published_weights(plain);
+    require_weights_in_files(plain.config, published);
+    return published.to_bytes();
+  }));
   give_back_free_heap();  // frees the headers of the files, which are megabytes of JSON for many tensors
   return stored;
-}
-
-Blueprint blueprint_with_stored(JobConfig config) {
-  StoredTensors stored;
-  if (is_required(config)) stored = stored_weights(Blueprint(config), planned_memory(config));
-  return Blueprint(std::move(config), std::move(stored));
 }
 
 std::string stored_note(const Blueprint& blueprint) {

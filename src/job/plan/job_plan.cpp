@@ -1,0 +1,206 @@
+#include "job/plan/job_plan.hpp"
+
+#include "base/bytes.hpp"
+#include "base/log.hpp"
+#include "checkpoint/hosts/rank_disks.hpp"
+#include "checkpoint/step_directory.hpp"
+#include "comm/outcome.hpp"
+#include "comm/run_together.hpp"
+#include "comm/solo_communicator.hpp"
+#include "job/plan/workload.hpp"
+#include "job/prepare/load_request.hpp"
+#include "job/prepare/save_plan.hpp"
+#include "job/saving/resume_point.hpp"
+#include "job/stored/stored_weights.hpp"
+#include "plan/optimizer_fit.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+/// Format in which frozen weights are kept; all formats have the same numbers.
+struct FrozenForm {
+  FrozenFormat format;
+  Offload offload;
+};
+
+/// Formats of frozen weights to try, in order.
+std::vector<FrozenForm> forms_of(const JobConfig& config, const StoredTensors& storable) {
+  std::vector<FrozenForm> forms{{config.model.frozen_format, config.memory.offload}};
+  if (is_quantised_by_load(config.model.frozen_format)) return forms;
+  if (config.model.frozen_format == FrozenFormat::kDType && !storable.quantised().is_empty())
+    forms.push_back({FrozenFormat::kStored, config.memory.offload});
+  if (may_stay_in_files(config) && config.memory.offload == Offload::kNone && !storable.is_empty())
+    forms.push_back({FrozenFormat::kStored, Offload::kSource});
+  return forms;
+}
+
+JobConfig with_mode(JobConfig config, const OptimizerMode& mode, const FrozenForm& form) {
+  config.model.frozen_format = form.format;
+  config.memory.offload = form.offload;
+  config.optimizer.set_mode(mode);
+  return config;
+}
+
+/// Text about the rank that lacks the most memory; "" if none lacks any.
+std::string find_lack(const JobPlan& plan) {
+  std::string lack;
+  std::int64_t most = 0;
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const std::int64_t limit = plan.machine.growth_limits[rank];
+    const std::int64_t peak = plan.ranks[rank].peak(), beyond = peak - usable_bytes(limit);
+    if (beyond <= most) continue;
+    most = beyond;
+    lack = fmt::format(
+        "optimizer.fit: no mode leaves a tenth of every rank's memory free. The smallest needs {} on rank "
+        "{}, which may take {} in all. Use more ranks on more machines, or see sluice plan",
+        format_bytes(peak), rank, format_bytes(std::max<std::int64_t>(limit, 0)));
+  }
+  return lack;
+}
+
+/// Bytes of staging by the load that will be planned, or at most. Reads the headers of the weights, in this process
+/// alone.
+Staging staging_by_headers(const Blueprint& blueprint, const ShardPlan& shards, const Machine& machine) {
+  Staging staging{largest_staging(blueprint, shards, machine.nodes, machine.device.memory()), ""};
+  const ModelSettings& model = blueprint.config.model;
+  if (model.init == ModelInit::kRandom) return staging;
+  staging.not_exact = fmt::format("there are no weights in {} to plan with", model.path.string());
+  if (!holds_weights(model.path) && !is_saved_step(model.path)) return staging;
+  SoloCommunicator self;
+  const Outcome outcome = outcome_of([&] {
+    const PlannedLoad planned = plan_weights(self, blueprint, shards, machine.nodes, machine.device.memory());
+    staging = {planned_staging(planned.plan), ""};
+  });
+  if (outcome.failed()) staging.not_exact = outcome.text;
+  return staging;
+}
+
+/// Collective over `comm`. staging_by_headers() of rank 0, on every rank.
+Staging find_staging(Communicator& comm, const JobPlan& plan) {
+  const std::string text = share_from_root(comm, [&] {
+    const Staging staging = staging_by_headers(*plan.blueprint, plan.shards, plan.machine);
+    return nlohmann::json{staging.bytes, staging.not_exact}.dump(-1, ' ', false,
+                                                                 nlohmann::json::error_handler_t::replace);
+  });
+  const nlohmann::json shared = nlohmann::json::parse(text);
+  return {shared[0].get<std::vector<std::int64_t>>(), shared[1].get<std::string>()};
+}
+
+SavePlan plan_saves(const JobConfig& config, const std::vector<RankMemory>& ranks, const Machine& machine) {
+  SavePlan saves{.step_bytes = saved_step_bytes(ranks)};
+  if (may_save_apart(config, machine))
+    saves.step_bytes_of_host = std::ranges::max(
+        step_bytes_of_disks(ranks, RankDisks(machine.nodes), config.checkpoint.partner_copies));
+  return saves;
+}
+
+}  // namespace
+
+bool chooses_mode(const JobConfig& config) {
+  return config.job.kind == JobKind::kTrain && config.optimizer.fit == OptimizerFit::kAuto;
+}
+
+JobPlan::JobPlan(std::shared_ptr<const Blueprint> job, std::shared_ptr<const StoredTensors> storable,
+                 Machine on, std::optional<Staging> known)
+    : blueprint(std::move(job)),
+      shards(blueprint->shard_plan(on.ranks())),
+      machine(std::move(on)),
+      staging(known ? *std::move(known)
+                    : Staging{largest_staging(*blueprint, shards, machine.nodes, machine.device.memory()),
+                              "another load is planned when it runs"}),
+      storable_(std::move(storable)) {
+  count_memory();
+}
+
+void JobPlan::count_memory() {
+  ranks = blueprint->memory_plan(shards, workload_of(config(), machine), staging.bytes);
+  saves = plan_saves(config(), ranks, machine);
+}
+
+JobPlan JobPlan::fit(const JobConfig& config, const std::shared_ptr<const StoredTensors>& storable,
+                     const Machine& machine) {
+  std::optional<JobPlan> smallest;
+  for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
+    // State on a disk is updated while it is in memory, which needs released gradients.
+    if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
+    for (const FrozenForm& form : forms_of(config, *storable)) {
+      JobConfig tried = with_mode(config, mode, form);
+      StoredTensors kept = kept_as_stored(tried, *storable);
+      smallest.emplace(
+          JobPlan(std::make_shared<const Blueprint>(std::move(tried), std::move(kept)), storable, machine));
+      smallest->lack = find_lack(*smallest);
+      if (smallest->lack.empty()) break;
+    }
+    if (smallest->lack.empty()) break;
+  }
+  smallest->is_fitted = true;
+  return *std::move(smallest);
+}
+
+JobPlan JobPlan::make(Communicator& comm, std::shared_ptr<const Blueprint> written, Machine machine,
+                      std::optional<HeldStep> resumed) {
+  const bool was_open = chooses_mode(written->config);
+  JobConfig config = resumed ? with_saved_mode(written->config, resumed->found) : written->config;
+  const auto storable =
+      std::make_shared<const StoredTensors>(stored_weights(comm, *written, machine.device.memory()));
+  StoredTensors kept = kept_as_stored(config, *storable);
+  if (was_open || !kept.is_empty())
+    written = chooses_mode(config) ? nullptr : std::make_shared<const Blueprint>(config, std::move(kept));
+  JobPlan plan =
+      written ? JobPlan(std::move(written), storable, std::move(machine)) : fit(config, storable, machine);
+  plan.resumed = std::move(resumed);
+  plan.staging = find_staging(comm, plan);
+  plan.count_memory();
+  return plan;
+}
+
+JobPlan JobPlan::with(const std::function<void(JobConfig&)>& change) const {
+  JobConfig changed = config();
+  change(changed);
+  StoredTensors kept = kept_as_stored(changed, *storable_);
+  const bool loads_alike = changed.model.frozen_format == config().model.frozen_format &&
+                           changed.memory.offload == config().memory.offload;
+  return {std::make_shared<const Blueprint>(std::move(changed), std::move(kept)), storable_, machine,
+          loads_alike ? std::optional(staging) : std::nullopt};
+}
+
+JobPlan JobPlan::with(Machine other) const { return {blueprint, storable_, std::move(other)}; }
+
+std::int64_t JobPlan::largest_peak() const { return std::ranges::max(ranks, {}, &RankMemory::peak).peak(); }
+
+std::vector<RankMemory> JobPlan::limited_parts() const {
+  std::vector<RankMemory> parts = ranks;
+  if (computes_on_gpus()) std::ranges::transform(parts, parts.begin(), &RankMemory::on_gpu);
+  return parts;
+}
+
+JobPlan plan_of_command(const JobConfig& config, const MachineArguments& told) {
+  auto written = std::make_shared<const Blueprint>(config);
+  std::optional<HeldStep> resumed;
+  if (auto found = find_resume_point(config, [](const std::string& text) { log::warning("{}", text); }))
+    resumed = HeldStep{*std::move(found), {}};
+  SoloCommunicator self;
+  return JobPlan::make(self, std::move(written), assumed_machine(config, told), std::move(resumed));
+}
+
+std::string mode_text(const OptimizerMode& mode) {
+  return fmt::format("{}, state {}, master {}, gradients {}", name_of(mode.kind), name_of(mode.state),
+                     name_of(mode.master), name_of(mode.gradients));
+}
+
+std::string choice_text(const JobPlan& plan) {
+  std::string frozen;
+  if (plan.config().model.frozen_format == FrozenFormat::kStored) {
+    frozen = ", frozen weights as published";
+    if (plan.config().memory.offload == Offload::kSource) frozen += ", some in their files";
+  }
+  return fmt::format("optimizer {}{}, chosen for {} a rank", mode_text(plan.config().optimizer.mode()),
+                     frozen, format_bytes(plan.machine.smallest_limit()));
+}
+
+}  // namespace sluice

@@ -1,0 +1,93 @@
+// What a job will be: the one plan that a run goes by, and that `sluice plan` and `sluice check` tell of.
+#pragma once
+
+#include "checkpoint/hosts/held_steps.hpp"
+#include "comm/communicator.hpp"
+#include "job/blueprint.hpp"
+#include "job/plan/machine.hpp"
+#include "plan/memory_plan.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// Staging of the load on each rank.
+struct Staging {
+  std::vector<std::int64_t> bytes;  ///< bytes of the loader's ring on each rank; 0 if nothing is loaded
+  std::string not_exact;            ///< reason why `bytes` are only an upper bound, or ""
+};
+
+/// Disk space of a training's checkpoints.
+struct SavePlan {
+  std::int64_t step_bytes = 0;  ///< bytes of one checkpoint: the state of all ranks
+  /// Bytes of one checkpoint on the host that keeps most, if each node may save to a disk of its own; else 0.
+  std::int64_t step_bytes_of_host = 0;
+};
+
+/// Plan of a job on given machines. Copies share the blueprint.
+class JobPlan {
+ public:
+  /// Collective over `comm`, whose processes are the ranks planned for in a run, and one in a command. Makes the plan
+  /// of the job in `written`, a blueprint without stored weights: takes the optimizer's mode of the step `resumed`, if
+  /// the job goes on from one, or lets optimizer.fit choose it, decides which weights stay as they are published, and
+  /// counts memory. Rank 0 alone reads headers of weights. Errors as stored_weights() and Blueprint::shard_plan().
+  [[nodiscard]] static JobPlan make(Communicator& comm, std::shared_ptr<const Blueprint> written,
+                                    Machine machine, std::optional<HeldStep> resumed = std::nullopt);
+
+  /// The plan of this job with a changed setting, with the largest staging that it may need where weights are kept in
+  /// another form.
+  [[nodiscard]] JobPlan with(const std::function<void(JobConfig&)>& change) const;
+  /// The plan of this job on other machines, with the largest staging that it may need.
+  [[nodiscard]] JobPlan with(Machine machine) const;
+
+  [[nodiscard]] const JobConfig& config() const { return blueprint->config; }
+  /// Bytes at the peak of the rank that needs most.
+  [[nodiscard]] std::int64_t largest_peak() const;
+  /// The parts of the ranks' memory that must fit Machine::growth_limits: on GPUs those in their memory.
+  [[nodiscard]] std::vector<RankMemory> limited_parts() const;
+  [[nodiscard]] bool computes_on_gpus() const { return machine.device.kind == DeviceKind::kCuda; }
+
+  std::shared_ptr<const Blueprint> blueprint;
+  ShardPlan shards;  ///< refers to *blueprint
+  Machine machine;
+  std::optional<HeldStep> resumed;  ///< step that the job goes on from
+  Staging staging;
+  std::vector<RankMemory> ranks;  ///< memory of each rank
+  SavePlan saves;
+  bool is_fitted = false;  ///< whether optimizer.fit has chosen the mode of the optimizer for this machine
+  std::string lack;        ///< reason why not even the smallest mode fits, which the plan then has, or ""
+
+ private:
+  JobPlan(std::shared_ptr<const Blueprint> blueprint, std::shared_ptr<const StoredTensors> storable,
+          Machine machine, std::optional<Staging> staging = std::nullopt);
+  static JobPlan fit(const JobConfig& config, const std::shared_ptr<const StoredTensors>& storable,
+                     const Machine& machine);
+  void count_memory();
+
+  std::shared_ptr<const StoredTensors> storable_;  ///< tensors that frozen weights could keep as published
+};
+
+/// Plan of a job for a command, in this process alone: with the step that a run would go on from here, on the machines
+/// that the command is told of. Warns of newer steps that are not whole. Errors as Blueprint, JobPlan::make() and
+/// find_resume_point().
+[[nodiscard]] JobPlan plan_of_command(const JobConfig& config, const MachineArguments& machine);
+
+/// Whether the job leaves state, master and gradients of its optimizer to be chosen.
+[[nodiscard]] bool chooses_mode(const JobConfig& config);
+
+/// Bytes of a growth limit that plans may use; the rest is left for memory that no plan counts.
+[[nodiscard]] inline std::int64_t usable_bytes(std::int64_t growth_limit) {
+  return growth_limit - growth_limit / 10;
+}
+
+/// Text of a mode: "adamw, state int8, master 24bit, gradients release".
+[[nodiscard]] std::string mode_text(const OptimizerMode& mode);
+/// Line about the mode and the format of frozen weights that optimizer.fit has chosen.
+[[nodiscard]] std::string choice_text(const JobPlan& plan);
+
+}  // namespace sluice

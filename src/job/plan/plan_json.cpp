@@ -1,0 +1,67 @@
+#include "job/plan/plan_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+nlohmann::json disk_json(const OffloadPlan& offload, std::optional<std::int64_t> disk_rate) {
+  nlohmann::json out{{"weights_bytes", offload.weight_bytes},
+                     {"optimizer_bytes", offload.state_bytes},
+                     {"step_read_bytes", offload.step_read_bytes},
+                     {"step_written_bytes", offload.step_written_bytes}};
+  if (disk_rate) out["step_seconds"] = offload.step_seconds(*disk_rate);
+  return out;
+}
+
+nlohmann::json mode_json(const OptimizerMode& mode) {
+  return {{"kind", name_of(mode.kind)},
+          {"state", name_of(mode.state)},
+          {"master", name_of(mode.master)},
+          {"gradients", name_of(mode.gradients)}};
+}
+
+nlohmann::json rank_json(const JobPlan& plan, std::size_t rank, const PlanView& view) {
+  const RankMemory& memory = plan.ranks[rank];
+  nlohmann::json row;
+  for (const auto& [name, bytes] : memory.parts()) row[std::string(name) + "_bytes"] = bytes;
+  for (const auto& [name, bytes] : memory.phases()) row["phases"][std::string(name) + "_bytes"] = bytes;
+  row["peak_bytes"] = memory.peak();
+  if (memory.offload.file_bytes() > 0) row["disk"] = disk_json(memory.offload, view.disk_rate);
+  if (plan.computes_on_gpus()) {
+    row["gpu_peak_bytes"] = memory.on_gpu().peak();
+    row["main_memory_peak_bytes"] = memory.beside_gpu().peak();
+  }
+  if (view.memory_limit) row["fits"] = fit({plan.limited_parts()[rank]}, *view.memory_limit);
+  return row;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const JobPlan& plan, const PlanView& view) {
+  const ParameterManifest& manifest = plan.blueprint->model.manifest;
+  nlohmann::json out{{"parameters", manifest.parameter_count()},
+                     {"structure_hash", manifest.structure_hash().hex()},
+                     {"staging_is_exact", plan.staging.not_exact.empty()},
+                     {"stored_parameters", plan.blueprint->stored.elements()},
+                     {"threads", plan.machine.threads}};
+  if (plan.config().job.kind == JobKind::kTrain) {
+    out["saved_step_bytes"] = plan.saves.step_bytes;
+    out["mode"] = mode_json(plan.config().optimizer.mode());
+  }
+  if (plan.saves.step_bytes_of_host > 0) out["saved_step_bytes_of_a_host"] = plan.saves.step_bytes_of_host;
+  if (plan.resumed) out["resumed_step"] = plan.resumed->found.step.step;
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
+    out["ranks"].push_back(rank_json(plan, rank, view));
+  return out;
+}
+
+std::string json_text(const JobPlan& plan) { return to_json(plan).dump(2) + "\n"; }
+
+bool fit(const std::vector<RankMemory>& ranks, std::int64_t memory_limit) {
+  return std::ranges::all_of(ranks, [&](const RankMemory& rank) { return rank.peak() <= memory_limit; });
+}
+
+}  // namespace sluice

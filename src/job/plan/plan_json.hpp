@@ -1,0 +1,31 @@
+// A job's plan as JSON: what `plan --json` and `check --json` print, and a run writes as plan.json.
+#pragma once
+
+#include "job/plan/job_plan.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/// What a command is told beyond the job.
+struct PlanView {
+  std::optional<std::int64_t>
+      memory_limit;                       ///< bytes of a rank, by which "fits" is judged; nothing: not judged
+  std::optional<std::int64_t> disk_rate;  ///< bytes a second of a rank's disk, for the seconds of a step
+};
+
+/// The plan, its bytes by rank and purpose.
+[[nodiscard]] nlohmann::json to_json(const JobPlan& plan, const PlanView& view = {});
+
+/// Text of plan.json.
+[[nodiscard]] std::string json_text(const JobPlan& plan);
+
+/// Whether no rank that is listed needs more than `memory_limit` bytes.
+[[nodiscard]] bool fit(const std::vector<RankMemory>& ranks, std::int64_t memory_limit);
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+#include "job/plan/workload.hpp"
+
+#include "checkpoint/save.hpp"
+#include "data/packed_window.hpp"
+#include "job/plan/job_plan.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace sluice {
+namespace {
+
+/// Staging bytes of a rank that saves: of its own file, and of the copy of another host's that it may receive
+/// meanwhile.
+std::int64_t save_staging_bytes(const JobConfig& config, const Machine& machine) {
+  if (!config.checkpoint.saves()) return 0;
+  const bool may_copy = config.checkpoint.partner_copies > 0 && may_save_apart(config, machine);
+  return kSaveStagingBytes + (config.memory.offload == Offload::kDisk ? kSavedBlockBytes : 0) +
+         (may_copy ? kCopyTakenBytes : 0);
+}
+
+}  // namespace
+
+Workload workload_of(const JobConfig& config, const Machine& machine) {
+  Workload work;
+  work.trains = config.job.kind == JobKind::kTrain;
+  work.computes =
+      work.trains || config.job.kind == JobKind::kEvaluate || config.job.kind == JobKind::kGenerate;
+  work.keeps_weights = config.load.sink == LoadSink::kShards;
+  work.dtype = config.model.dtype;
+  work.pass_length = config.data.sequence_length;
+  work.batch_sequences = config.train.batch_sequences;
+  work.micro_batch_sequences = config.train.micro_batch_sequences;
+  if (config.job.kind == JobKind::kGenerate) {
+    work.pass_length = config.generate.prefill_tokens;
+    work.batch_sequences = config.generate.batch_sequences;  // no more ranks than this have a sequence
+    work.micro_batch_sequences = 1;
+    work.answers = {config.generate.batch_sequences, config.generate.max_sequence_length};
+  }
+  if (work.trains && config.generate.every_steps > 0)
+    work.answers = {config.generate.batch_sequences, config.generate.max_sequence_length};
+  if (work.trains && config.data.pack)
+    work.packing_bytes = config.data.pack_window * PackedWindow::kDocumentBytes *
+                         std::max<std::int64_t>(1, std::ssize(config.data.source));
+  work.threads = machine.threads;
+  work.on_device = machine.device.memory() == MemoryKind::kDevice;
+  work.optimizer = config.optimizer.mode();
+  work.has_z_loss = work.trains && config.train.router_z_loss > 0;
+  work.evaluates = work.trains && config.evaluate.every_steps > 0;
+  work.save_staging_bytes = save_staging_bytes(config, machine);
+  work.keeps_attention = config.train.recompute != Recompute::kAll;
+  work.keeps_graphs = config.train.recompute == Recompute::kNone;
+  if (config.memory.offload != Offload::kNone) work.offload_above = usable_bytes(machine.smallest_limit());
+  work.offloads_to_source = config.memory.offload == Offload::kSource;
+  return work;
+}
+
+bool may_save_apart(const JobConfig& config, const Machine& machine) {
+  const CheckpointSettings& settings = config.checkpoint;
+  return config.job.kind == JobKind::kTrain && settings.saves() && settings.storage != SaveStorage::kShared &&
+         machine.has_several_nodes();
+}
+
+}  // namespace sluice
