@@ -1,6 +1,6 @@
 #include "answer_texts.hpp"
 
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 #include <fmt/ranges.h>
 

@@ -1,6 +1,6 @@
 #include "chat_history.hpp"
 
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 namespace sluice {
 

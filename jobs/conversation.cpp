@@ -2,8 +2,8 @@
 
 #include "chat_history.hpp"
 #include "comm/run_together.hpp"
-#include "job/console.hpp"
-#include "job/input_lines.hpp"
+#include "process/console.hpp"
+#include "process/input_lines.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 #include "base/text.hpp"
 
 #include "comm/root_exchange.hpp"
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 #include <algorithm>
 

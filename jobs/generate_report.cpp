@@ -3,7 +3,7 @@
 
 #include "base/log.hpp"
 #include "generation.hpp"
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 #include <ctime>
 #include <utility>

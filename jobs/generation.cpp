@@ -2,7 +2,7 @@
 
 #include "comm/run_together.hpp"
 #include "job/answers/prompts.hpp"
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,7 @@
 #include "comm/mpi/home.hpp"
 #include "comm/outcome.hpp"
 #include "job/commands/commands.hpp"
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "train_end.hpp"
 
 #include "base/log.hpp"
-#include "job/console.hpp"
 #include "job/export_model.hpp"
+#include "process/console.hpp"
 
 #include <filesystem>
 #include <span>

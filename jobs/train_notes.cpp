@@ -2,8 +2,8 @@
 
 #include "base/bytes.hpp"
 #include "base/log.hpp"
-#include "job/console.hpp"
 #include "ops/runtime/library.hpp"
+#include "process/console.hpp"
 
 #include <span>
 #include <string>

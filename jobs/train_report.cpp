@@ -2,7 +2,7 @@
 
 #include "base/memory/memory.hpp"
 #include "device/memory.hpp"
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 #include <algorithm>
 #include <functional>

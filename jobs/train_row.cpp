@@ -1,8 +1,8 @@
 #include "train_row.hpp"
 
 #include "base/bytes.hpp"
-#include "job/console.hpp"
 #include "metrics/expert_use.hpp"
+#include "process/console.hpp"
 
 #include <algorithm>
 #include <cmath>

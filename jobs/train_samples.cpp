@@ -5,8 +5,8 @@
 #include "base/text.hpp"
 #include "generation.hpp"
 #include "io/file.hpp"
-#include "job/console.hpp"
 #include "plan/answer_memory.hpp"
+#include "process/console.hpp"
 
 #include <fmt/ranges.h>
 

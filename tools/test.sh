@@ -188,7 +188,7 @@ nccl_headers() {
 # LibTorch, its OpenMP and MPI are not compiled for ThreadSanitizer, which then takes what they order for races: so these tests
 # keep to threads of the standard library.
 test_threads() {
-  local tests=(load_test comm_watchdog_test job_test work_sharing_on_standard_threads_test)
+  local tests=(load_test comm_watchdog_test job_test process_test work_sharing_on_standard_threads_test)
   cmake --preset tsan -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 &&
     cmake --build --preset tsan --target "${tests[@]}" &&
     ctest --test-dir build/tsan --output-on-failure --no-tests=error -R "^($(IFS='|'; echo "${tests[*]}"))\$"

@@ -7,7 +7,7 @@
 #include "comm/run_together.hpp"
 #include "device/memory.hpp"
 #include "io/file.hpp"
-#include "weights/staged_directory.hpp"
+#include "io/staged_directory.hpp"
 
 #include <cstddef>
 #include <cstring>

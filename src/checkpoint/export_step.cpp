@@ -6,8 +6,8 @@
 #include "checkpoint/block_reader.hpp"
 #include "checkpoint/saved_weights.hpp"
 #include "export/export_writer.hpp"
+#include "io/staged_directory.hpp"
 #include "weights/entry_reader.hpp"
-#include "weights/staged_directory.hpp"
 #include "weights/weight_files.hpp"
 
 #include <algorithm>

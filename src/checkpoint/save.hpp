@@ -9,10 +9,10 @@
 #include "checkpoint/saved_step.hpp"
 #include "checkpoint/state_spans.hpp"
 #include "comm/communicator.hpp"
+#include "io/staged_directory.hpp"
 #include "manifest/manifest.hpp"
 #include "shard/arena.hpp"
 #include "weights/companion_files.hpp"
-#include "weights/staged_directory.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -4,7 +4,7 @@
 #include "base/fault.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
-#include "weights/staged_directory.hpp"
+#include "io/staged_directory.hpp"
 
 #include <algorithm>
 #include <charconv>

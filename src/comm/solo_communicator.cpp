@@ -34,7 +34,8 @@ Work SoloCommunicator::send(const void*, std::int64_t, int to, int, StreamHandle
 
 Work SoloCommunicator::receive(void*, std::int64_t, int from, int, StreamHandle) { refuse_message(from); }
 
-Work SoloCommunicator::all_gather(const void* in, void* out, std::span<const std::int64_t> bytes, StreamHandle) {
+Work SoloCommunicator::all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
+                                  StreamHandle) {
   return copy(in, out, bytes.front());
 }
 
@@ -48,7 +49,9 @@ Work SoloCommunicator::all_to_all(const void* in, std::span<const std::int64_t> 
   return copy(in, out, send_bytes.front());
 }
 
-std::vector<std::string> SoloCommunicator::all_gather_text(std::string_view text) { return {std::string(text)}; }
+std::vector<std::string> SoloCommunicator::all_gather_text(std::string_view text) {
+  return {std::string(text)};
+}
 
 std::string SoloCommunicator::broadcast_text(std::string_view text, int) { return std::string(text); }
 

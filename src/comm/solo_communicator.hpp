@@ -18,7 +18,8 @@ class SoloCommunicator : public Communicator {
   void advance() override {}
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
   void barrier() override {}
-  [[nodiscard]] Work send(const void* data, std::int64_t bytes, int to, int tag, StreamHandle stream) override;
+  [[nodiscard]] Work send(const void* data, std::int64_t bytes, int to, int tag,
+                          StreamHandle stream) override;
   [[nodiscard]] Work receive(void* data, std::int64_t bytes, int from, int tag, StreamHandle stream) override;
   [[nodiscard]] Work broadcast(void*, std::int64_t, int, StreamHandle) override { return {}; }
   [[nodiscard]] Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,

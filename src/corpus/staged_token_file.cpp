@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
-#include "weights/staged_directory.hpp"
+#include "io/staged_directory.hpp"
 
 #include <unistd.h>
 

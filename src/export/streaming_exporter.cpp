@@ -11,7 +11,7 @@
 #include "comm/run_together.hpp"
 #include "export/export_writer.hpp"
 #include "io/path.hpp"
-#include "weights/staged_directory.hpp"
+#include "io/staged_directory.hpp"
 
 #include <algorithm>
 #include <cstddef>

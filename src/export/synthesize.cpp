@@ -4,8 +4,8 @@
 #include "encoding/quantise.hpp"
 #include "export/stored_form.hpp"
 #include "io/file.hpp"
+#include "io/staged_directory.hpp"
 #include "shard/initial_values.hpp"
-#include "weights/staged_directory.hpp"
 #include "weights/weight_files.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "config/job_config.hpp"
-#include "job/commands/job_arguments.hpp"
+#include "job/job_arguments.hpp"
 
 #include <filesystem>
 #include <optional>

@@ -14,11 +14,11 @@
 #include "export/export_tensors.hpp"
 #include "export/streaming_exporter.hpp"
 #include "io/file.hpp"
-#include "job/console.hpp"
-#include "job/progress_line.hpp"
+#include "io/staged_directory.hpp"
 #include "job/target_place.hpp"
+#include "process/console.hpp"
+#include "process/progress_line.hpp"
 #include "weights/checkpoint_match.hpp"
-#include "weights/staged_directory.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -6,7 +6,7 @@
 #include "job/answers/job_prompts.hpp"
 #include "job/plan/job_plan.hpp"
 #include "job/run_directory.hpp"
-#include "job/signal_watch.hpp"
+#include "process/signal_watch.hpp"
 
 #include <string>
 

@@ -7,11 +7,11 @@
 #include "config/schema.hpp"
 #include "io/path.hpp"
 #include "job/answers/job_prompts.hpp"
-#include "job/commands/run_files.hpp"
 #include "job/saving/resume_point.hpp"
-#include "job/signal_watch.hpp"
 #include "job/target_place.hpp"
 #include "metrics/segments.hpp"
+#include "process/host_name.hpp"
+#include "process/signal_watch.hpp"
 
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -328,8 +328,7 @@ void RunDirectory::write_status(Durability durability) const {
   }
   if (end_) status["exit_code"] = static_cast<int>(end_->code);
   if (end_ && !end_->text.empty()) status["message"] = end_->text;
-  write_text_file(path_ / "status.json",
-                  status.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", durability);
+  sluice::write_status(path_, status, durability);
 }
 
 }  // namespace sluice

@@ -7,9 +7,9 @@
 #include "comm/outcome.hpp"
 #include "config/job_config.hpp"
 #include "io/file.hpp"
-#include "job/run_lock.hpp"
+#include "process/run_lock.hpp"
+#include "process/status_file.hpp"
 
-#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -22,10 +22,6 @@
 #include <thread>
 
 namespace sluice {
-
-/// Units of progress: the steps of a training, the sequences of an evaluation, the prompts of a generation.
-/// Loads and exports count nothing.
-inline constexpr std::array<std::string_view, 3> kProgressUnits{"step", "sequence", "prompt"};
 
 /// Progress of a job as in status.json, under the name of what is counted: "step" of "steps".
 struct RunProgress {
@@ -45,7 +41,7 @@ class RunDirectory {
  public:
   /// Opens the run directory; without job.output nothing is written anywhere. Rank 0 creates the directory,
   /// takes its lock and writes job.toml and status.json. Error(kBadConfig) if another job holds the lock
-  /// (job/run_lock.hpp), or if an earlier run left results that this job neither resumes
+  /// (process/run_lock.hpp), or if an earlier run left results that this job neither resumes
   /// (job/saving/resume_point.hpp) nor may overwrite; Error(kIo) if the system refuses. Results of an earlier
   /// run stay until new_file(): this job may yet find that it cannot run.
   RunDirectory(const JobConfig& config, const Communicator& comm);

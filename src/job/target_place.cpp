@@ -6,7 +6,7 @@
 #include "comm/run_together.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
-#include "weights/staged_directory.hpp"
+#include "io/staged_directory.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

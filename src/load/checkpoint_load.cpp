@@ -37,10 +37,12 @@ void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
 /// Collective over `comm`. Checks a plan that every process has made: that its moves cover the arenas of this
 /// process's share of the ranks, and that plans and files agree.
 void agree_on_load(Communicator& comm, const PlannedLoad& planned, const LoadRequest& request) {
-  for (int rank = comm.rank(); rank < request.shards.world(); rank += comm.size()) planned.plan.check_coverage(rank);
+  for (int rank = comm.rank(); rank < request.shards.world(); rank += comm.size())
+    planned.plan.check_coverage(rank);
   agree_on_plan(comm, planned.plan);
   std::vector<int> readers = planned.plan.readers().readers();
-  std::erase_if(readers, [&](int rank) { return rank >= comm.size(); });  // ranks of a job that is only planned
+  std::erase_if(readers,
+                [&](int rank) { return rank >= comm.size(); });  // ranks of a job that is only planned
   agree_on_source(comm, planned.index, request.directory, readers);
   give_back_free_heap();  // frees the headers of the files, which are megabytes of JSON for many tensors
 }

@@ -1,6 +1,6 @@
 #include "job/run_directory.hpp"
 
-#include "job/console.hpp"
+#include "process/console.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/temporary_directory.hpp"

@@ -1,9 +1,11 @@
-"""Holds every #include of src/ and jobs/ against the layers, finds printing outside src/job/ and jobs/, and keeps what
-belongs to a processor in its folder: includes of its headers, and loops over the elements of tensors. Which elements of a
-tensor lie where in whose arena is worked out in one place, and the bytes of weights are read in few.
+"""Holds every #include of src/ and jobs/ against the layers, finds folders that include each other and printing outside
+src/process/ and jobs/, and keeps what belongs to a processor in its folder: includes of its headers, and loops over the
+elements of tensors. Which elements of a tensor lie where in whose arena is worked out in one place, and the bytes of
+weights are read in few.
 
     check_layers.py SOURCE_ROOT      prints FILE:LINE: what is wrong; exit status 1 if anything is
 """
+import collections
 import pathlib
 import re
 import sys
@@ -23,6 +25,8 @@ ALLOWED = {
     "comm": ["device", "base"],
     "io": ["base"],
     "ops": ["device", "base"],
+    "process": ["comm", "io", "base"],
+    "launch": ["process", "comm", "io", "base"],
     "manifest": ["base"],
     "shard": ["manifest", "device", "comm", "io", "encoding", "base"],
     "model": ["shard", "manifest", "comm", "io", "encoding", "base"],
@@ -41,9 +45,39 @@ ALLOWED = {
     "checkpoint": BELOW_TRAIN,
     "train": ["checkpoint", *BELOW_TRAIN],
     "generate": ["train", "decoder", "plan", "model", "shard", "manifest", "ops", "comm", "config", "base"],
-    "job": ["train", "checkpoint", "report", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
-    "jobs": ["job", "generate", "train", "checkpoint", *BELOW_TRAIN],
+    "job": ["train", "checkpoint", "report", "launch", "process", *(folder for folder in BELOW_TRAIN if folder not in ("ops", "decoder"))],
+    "jobs": ["job", "generate", "train", "checkpoint", "process", *BELOW_TRAIN],
 }
+
+# Folders below src/ that include each other: a file directly in each includes one directly in the other. The list only shrinks: none may be
+# added, and one that is gone must leave it.
+MUTUAL = [
+    ("checkpoint", "checkpoint/hosts"),
+    ("comm", "comm/failure"),
+    ("comm/failure", "comm/mpi"),
+    ("io", "io/blocks"),
+    ("job", "job/prepare"),
+    ("job", "job/saving"),
+    ("job/prepare", "job/stored"),
+    ("model", "model/blocks"),
+    ("model", "model/families"),
+    ("model", "model/families/glm"),
+    ("ops", "ops/adapters"),
+    ("ops", "ops/experts"),
+    ("ops", "ops/runtime"),
+    ("ops/cpu", "ops/cpu/gating"),
+    ("ops/cpu", "ops/cpu/optimizer"),
+    ("ops/cpu", "ops/cpu/tiles"),
+    ("ops/cpu", "ops/runtime"),
+    ("ops/cpu/attention", "ops/runtime"),
+    ("ops/cpu/gating", "ops/runtime"),
+    ("ops/device", "ops/runtime"),
+    ("shard", "shard/stored"),
+    ("text", "text/beside"),
+    ("text", "text/tiktoken"),
+    ("train", "train/gradients"),
+    ("train", "train/guard"),
+]
 
 # (foreign library, its headers, the folders that may include them)
 FOREIGN = [
@@ -57,7 +91,7 @@ FOREIGN = [
 ]
 
 PRINTING = re.compile(r"\bstd::(cout|cerr|clog|print|println)\b|\b(?:v?f?printf|f?puts|putchar)\s*\(|\bfmt::print(ln)?\b")
-MAY_PRINT = {"job", "jobs"}
+MAY_PRINT = ("src/process/", "jobs/")
 
 # A processor's folder or the header that chooses one, the folders that may include them, and what only its files may do: read elements of tensors
 # and share loops among threads.
@@ -73,7 +107,7 @@ KNOW_PLACES = ("src/shard/flat_layout.", "src/shard/shard_plan.", "src/shard/are
 # no tensors, nor are files that go along with them or with a job.
 READING = re.compile(r"(?:\.|->)read_at(?:_least)?\s*\(")
 MAY_READ = ("src/io/", "src/corpus/", "src/weights/", "src/load/chunk_reader.cpp", "src/load/in_files/", "src/adapter/adapter_load.cpp", "src/checkpoint/block_reader.cpp",
-            "src/checkpoint/save.cpp", "src/job/launch/handover/handover.cpp")
+            "src/checkpoint/save.cpp", "src/launch/handover.cpp")
 
 # Newer versions of fmt do not bring it with <fmt/format.h>.
 JOINING, RANGES = "fmt::join", "<fmt/ranges.h>"
@@ -124,15 +158,20 @@ def check_text(folder, text):
         for number, line in enumerate(without_literals(text).splitlines(), start=1):
             if JOINING in line:
                 yield number, f"{JOINING} needs {RANGES}"
-    if folder not in MAY_PRINT:
-        for number, line in enumerate(without_literals(text).splitlines(), start=1):
-            printing = PRINTING.search(line)
-            if printing:
-                yield number, f"{printing[0].rstrip('( ')} prints, which only src/job/ and jobs/ do"
+
+
+def check_printing(name, text):
+    """The same of printing; `name` is the file's path from the root."""
+    if not name.startswith(("src/", "jobs/")) or name.startswith(MAY_PRINT):
+        return
+    for number, line in enumerate(without_literals(text).splitlines(), start=1):
+        printing = PRINTING.search(line)
+        if printing:
+            yield number, f"{printing[0].rstrip('( ')} prints, which only {' and '.join(MAY_PRINT)} do"
 
 
 def check_processors(name, text):
-    """The same of what belongs to a processor; `name` is the file's path from the root."""
+    """The same of what belongs to a processor."""
     if name.startswith(tuple(f"src/{folder}" for folder in PROCESSORS)):
         return
     is_public = name.endswith(".hpp") and name.startswith("src/")
@@ -197,9 +236,23 @@ def source_files(root):
                 yield ("jobs" if top == "jobs" else inside.parts[0]), path
 
 
-def check_tree(root):
-    """Returns the violations as FILE:LINE: texts, and how many files were read."""
-    violations, count = [], 0
+def check_mutual(root, listed):
+    """Yields what is wrong with the listed pairs of folders that include each other."""
+    included = collections.defaultdict(set)  # folder: what its files include, as FOLDER
+    for _, path in source_files(root):
+        if path.is_relative_to(root / "src"):
+            headers = (match[2] for match in map(INCLUDE.match, without_comments(read(path)).splitlines()) if match and match[1] == '"')
+            included[path.relative_to(root / "src").parent.as_posix()].update(header.rpartition("/")[0] for header in headers)
+    found = {(one, other) for one in included for other in included[one] if one < other and one in included.get(other, ())}
+    for one, other in sorted(found - set(listed)):
+        yield f"src/{one}:1: a file there includes one of {other}, and one of {other} includes one there: expected that one of the two folders does without the other"
+    for one, other in sorted(set(listed) - found):
+        yield f"tests/layers/check_layers.py:1: {one} and {other} do not include each other any more; take them out of MUTUAL"
+
+
+def check_tree(root, mutual=()):
+    """Returns the violations as FILE:LINE: texts, and how many files were read. `mutual`: the pairs of folders that may include each other."""
+    violations, count = list(check_mutual(root, mutual)), 0
     for folder, path in source_files(root):
         count += 1
         name = path.relative_to(root)
@@ -210,13 +263,13 @@ def check_tree(root):
     for path in (file for top in ("src", "jobs", "tests", "tools") for file in sorted((root / top).rglob("*.[hc]pp"))):
         name = path.relative_to(root).as_posix()
         text = read(path)
-        violations += [f"{name}:{number}: {reason}" for check in (check_processors, check_places, check_reading) for number, reason in check(name, text)]
+        violations += [f"{name}:{number}: {reason}" for check in (check_printing, check_processors, check_places, check_reading) for number, reason in check(name, text)]
     return violations + list(check_registers(root)), count
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    violations, count = check_tree(root)
+    violations, count = check_tree(root, MUTUAL)
     for violation in violations:
         print(violation)
     print(f"{count} files, {len(violations)} violations")

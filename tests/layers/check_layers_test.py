@@ -47,14 +47,27 @@ class CheckLayersTest(unittest.TestCase):
             self.write(f"src/{folder}/a.hpp", f"#include <{header}>\n")
         self.assertEqual(len(self.violations()), len(headers))
 
-    def test_printing_is_found_outside_job(self):
+    def test_printing_is_found_outside_of_what_may_print(self):
         calls = ["std::cout << 1;", 'printf("x");', 'std::fprintf(stderr, "x");', 'fmt::print("x");']
         for number, call in enumerate(calls):
             self.write(f"src/load/{number}.cpp", f"void f() {{ {call} }}\n")
-            self.write(f"src/job/{number}.cpp", f"void f() {{ {call} }}\n")
+            self.write(f"src/process/{number}.cpp", f"void f() {{ {call} }}\n")
         found = self.violations()
         self.assertEqual(len(found), len(calls), found)
         self.assertTrue(all(line.startswith("src/load/") for line in found))
+
+    def test_folders_that_include_each_other_are_found_unless_they_are_listed(self):
+        self.write("src/ops/cpu/rows.cpp", '#include "ops/matmul.hpp"\n')
+        self.write("src/ops/cpu/tiles/block.cpp", '#include "ops/matmul.hpp"\n#include "ops/cpu/tiles/block.hpp"\n')
+        self.write("src/ops/norm.cpp", '// #include "ops/cpu/tiles/block.hpp"\n#include "ops/cpu/rows.hpp"\n')
+        self.assert_one("src/ops:", "ops/cpu")
+        self.assertEqual(check_layers.check_tree(self.root, [("ops", "ops/cpu")])[0], [])
+
+    def test_listed_folders_that_do_not_include_each_other_any_more_are_named(self):
+        self.write("src/ops/norm.cpp", '#include "ops/cpu/rows.hpp"\n')
+        found = check_layers.check_tree(self.root, [("ops", "ops/cpu")])[0]
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("ops and ops/cpu", found[0])
 
     def test_comments_and_strings_are_not_code(self):
         self.write("src/base/a.cpp", '/* printf(1)\n#include "job/job.hpp" */\n// std::cout\nauto s = "printf(1) // no";\n'

@@ -1,8 +1,8 @@
 // job.kind = "evaluate" of the program on stand-ins: speaks over GPUs and does nothing else.
 #include "device/memory.hpp"
 #include "device/stream.hpp"
-#include "job/console.hpp"
 #include "job/job.hpp"
+#include "process/console.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -12,9 +12,9 @@
 
 #include "comm/failure/crash_report.hpp"
 #include "comm/mpi/mpi_environment.hpp"
-#include "job/console.hpp"
 #include "job/run/run_job.hpp"
-#include "job/signal_watch.hpp"
+#include "process/console.hpp"
+#include "process/signal_watch.hpp"
 #include "support/fault_injection.hpp"
 
 #include <nlohmann/json.hpp>

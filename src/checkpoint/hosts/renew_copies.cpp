@@ -6,7 +6,7 @@
 #include "checkpoint/hosts/fetched_blocks.hpp"
 #include "comm/outcome.hpp"
 #include "comm/run_together.hpp"
-#include "weights/staged_directory.hpp"
+#include "io/staged_directory.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -11,7 +11,6 @@
 #include "job/answers/job_prompts.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/findings.hpp"
-#include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/export_model.hpp"
 #include "job/plan/job_plan.hpp"
@@ -28,6 +27,7 @@
 #include "job/saving/resume_point.hpp"
 #include "job/stored/stored_weights.hpp"
 #include "job/weights.hpp"
+#include "process/console.hpp"
 #include "text/tokenizer.hpp"
 
 #include <nlohmann/json.hpp>

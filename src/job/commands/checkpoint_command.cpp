@@ -13,10 +13,10 @@
 #include "job/blueprint.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
-#include "job/console.hpp"
 #include "job/export_model.hpp"
 #include "job/prepare/model_source.hpp"
-#include "job/progress_line.hpp"
+#include "process/console.hpp"
+#include "process/progress_line.hpp"
 #include "weights/checkpoint_match.hpp"
 #include "weights/companion_files.hpp"
 

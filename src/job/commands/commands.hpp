@@ -3,7 +3,7 @@
 #pragma once
 
 #include "config/job_config.hpp"
-#include "job/commands/job_arguments.hpp"
+#include "job/job_arguments.hpp"
 #include "job/plan/machine.hpp"
 
 #include <CLI/CLI.hpp>

@@ -11,11 +11,11 @@
 #include "job/answers/model_text.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
-#include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
 #include "job/prepare/model_source.hpp"
 #include "job/run/run_job.hpp"
 #include "model/model_directory.hpp"
+#include "process/console.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,9 +2,9 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "job/commands/commands.hpp"
-#include "job/console.hpp"
 #include "model/architecture.hpp"
 #include "model/blocks/layer_blocks.hpp"
+#include "process/console.hpp"
 #include "weights/checkpoint_index.hpp"
 
 #include <fmt/ranges.h>

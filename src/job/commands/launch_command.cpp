@@ -4,16 +4,17 @@
 #include "config/job_config.hpp"
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
-#include "job/console.hpp"
 #include "job/exec_compute_program.hpp"
-#include "job/launch/handover/handover.hpp"
-#include "job/launch/host_command.hpp"
-#include "job/launch/host_list.hpp"
-#include "job/launch/hosts_launch.hpp"
-#include "job/launch/launch_mark.hpp"
-#include "job/launch/launcher.hpp"
-#include "job/launch/monitors.hpp"
-#include "job/signal_watch.hpp"
+#include "job/prepare/job_inputs.hpp"
+#include "launch/handover.hpp"
+#include "launch/host_command.hpp"
+#include "launch/host_list.hpp"
+#include "launch/hosts_launch.hpp"
+#include "launch/launcher.hpp"
+#include "launch/monitors.hpp"
+#include "process/console.hpp"
+#include "process/launch_mark.hpp"
+#include "process/signal_watch.hpp"
 #include "train/guard/step_limit.hpp"
 
 #include <signal.h>
@@ -185,8 +186,8 @@ void require_restarts_on_hosts(const LaunchArguments& arguments, const std::vect
 }
 
 /// Runs a job under mpirun (or the launcher in the variable MPIRUN) and returns the job's exit status. The
-/// first signal that asks for it (job/signal_watch.hpp) lets the job finish its step and save; the second one
-/// is passed on unchanged.
+/// first signal that asks for it (process/signal_watch.hpp) lets the job finish its step and save; the second
+/// one is passed on unchanged.
 int launch_command(LaunchArguments arguments) {
   const std::vector<LaunchHost> hosts = named_hosts(arguments);
   set_ranks(arguments, hosts);

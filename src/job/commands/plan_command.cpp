@@ -1,12 +1,15 @@
 #include "base/bytes.hpp"
 #include "config/schema.hpp"
 #include "job/commands/commands.hpp"
-#include "job/console.hpp"
 #include "job/plan/advice.hpp"
 #include "job/plan/job_plan.hpp"
 #include "job/plan/plan_json.hpp"
+#include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/save_plan.hpp"
+#include "job/stored/stored_weights.hpp"
+#include "plan/optimizer_fit.hpp"
+#include "process/console.hpp"
 
 #include <nlohmann/json.hpp>
 

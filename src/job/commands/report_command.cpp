@@ -6,7 +6,8 @@
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
-#include "job/console.hpp"
+#include "process/console.hpp"
+#include "process/status_file.hpp"
 #include "report/other_results.hpp"
 #include "report/report_page.hpp"
 

@@ -5,10 +5,10 @@
 #include "config/job_config.hpp"
 #include "io/file.hpp"
 #include "job/commands/commands.hpp"
-#include "job/console.hpp"
 #include "job/slurm/allocation.hpp"
 #include "job/slurm/child_program.hpp"
 #include "job/slurm/submission.hpp"
+#include "process/console.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 #include "job/commands/commands.hpp"
-#include "job/console.hpp"
 #include "job/run/run_job.hpp"
-#include "job/signal_watch.hpp"
+#include "process/console.hpp"
+#include "process/signal_watch.hpp"
 
 namespace sluice {
 namespace {

@@ -7,8 +7,8 @@
 #include "config/schema.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
-#include "job/run_directory.hpp"
 #include "metrics/segments.hpp"
+#include "process/status_file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -17,50 +17,6 @@
 
 namespace sluice {
 namespace fs = std::filesystem;
-
-std::string json_text(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-nlohmann::json read_status(const fs::path& directory) {
-  const fs::path file = directory / "status.json";
-  if (!path_exists(file)) return nlohmann::json::object();
-  auto status = nlohmann::json::parse(read_text_file(file, kMiB), nullptr, /*allow_exceptions=*/false);
-  if (!status.is_object()) fail(ExitCode::kBadData, "{}: expected a JSON object", file.string());
-  return status;
-}
-
-nlohmann::json status_if_readable(const fs::path& directory) try {
-  return read_status(directory);
-} catch (const std::exception&) {
-  return nlohmann::json::object();
-}
-
-std::optional<double> number_in(const nlohmann::json& status, std::string_view key) {
-  const auto found = status.find(key);
-  return found != status.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-}
-
-std::string text_in(const nlohmann::json& status, std::string_view key) {
-  const auto found = status.find(key);
-  return found != status.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-bool has_ended(const nlohmann::json& status) {
-  const std::string state = text_in(status, "state");
-  return state == "done" || state == "saved" || state == "failed";
-}
-
-std::string progress_text(const nlohmann::json& status) {
-  for (const std::string_view unit : kProgressUnits) {
-    const auto done = status.find(std::string(unit)), total = status.find(std::string(unit) + "s");
-    if (done == status.end() || !done->is_number_integer()) continue;
-    return fmt::format("{} {}/{}", unit, done->get<std::int64_t>(),
-                       total != status.end() && total->is_number_integer() ? total->dump() : "-");
-  }
-  return "-";
-}
 
 bool RunFiles::is_run() const {
   if (config) return true;

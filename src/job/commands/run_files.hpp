@@ -6,8 +6,6 @@
 #include "config/job_config.hpp"
 #include "report/joined_metrics.hpp"
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -36,27 +34,6 @@ struct RunFiles {
   /// Metrics of all files. Error(kBadData) if they have no rows.
   [[nodiscard]] JoinedMetrics metrics() const;
 };
-
-/// JSON object in status.json of a run's directory; empty if there is no such file. Error(kBadData) if it is
-/// not a JSON object.
-[[nodiscard]] nlohmann::json read_status(const std::filesystem::path& directory);
-
-/// Status of a run's directory; {} if it cannot be read, because it may be another program's.
-[[nodiscard]] nlohmann::json status_if_readable(const std::filesystem::path& directory);
-
-/// Number, or text, of a status under a key; nothing, or "", if there is none.
-[[nodiscard]] std::optional<double> number_in(const nlohmann::json& status, std::string_view key);
-[[nodiscard]] std::string text_in(const nlohmann::json& status, std::string_view key);
-
-/// Whether a status records the end of its job.
-[[nodiscard]] bool has_ended(const nlohmann::json& status);
-
-/// Progress of a job by its status, "step 3/8" or "sequence 12/400"; "-" if it counts nothing, or nothing
-/// yet.
-[[nodiscard]] std::string progress_text(const nlohmann::json& status);
-
-/// Text of a JSON value: without quotes for a string, as JSON for any other value.
-[[nodiscard]] std::string json_text(const nlohmann::json& value);
 
 /// Files of a run's directory. Error(kBadData) if there is no such directory.
 [[nodiscard]] RunFiles find_run_files(const std::filesystem::path& directory);

@@ -2,10 +2,10 @@
 #include "base/text.hpp"
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
-#include "job/commands/run_files.hpp"
-#include "job/console.hpp"
-#include "job/run_lock.hpp"
 #include "job/slurm/submission.hpp"
+#include "process/console.hpp"
+#include "process/run_lock.hpp"
+#include "process/status_file.hpp"
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>

@@ -8,9 +8,9 @@
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/job_scripts.hpp"
-#include "job/console.hpp"
 #include "job/slurm/child_program.hpp"
 #include "job/slurm/submission.hpp"
+#include "process/console.hpp"
 
 #include <fmt/ranges.h>
 

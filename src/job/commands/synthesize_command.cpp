@@ -3,10 +3,10 @@
 #include "base/text.hpp"
 #include "export/synthesize.hpp"
 #include "job/commands/commands.hpp"
-#include "job/console.hpp"
-#include "job/progress_line.hpp"
 #include "model/architecture.hpp"
 #include "model/quantization_config.hpp"
+#include "process/console.hpp"
+#include "process/progress_line.hpp"
 #include "weights/companion_files.hpp"
 
 #include <functional>

@@ -3,10 +3,10 @@
 #include "base/text.hpp"
 #include "corpus/tokenize.hpp"
 #include "job/commands/commands.hpp"
-#include "job/console.hpp"
 #include "job/prepare/process_limits.hpp"
-#include "job/progress_line.hpp"
-#include "job/signal_watch.hpp"
+#include "process/console.hpp"
+#include "process/progress_line.hpp"
+#include "process/signal_watch.hpp"
 
 #include <functional>
 

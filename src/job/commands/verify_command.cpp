@@ -2,9 +2,9 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "job/commands/commands.hpp"
-#include "job/console.hpp"
-#include "job/progress_line.hpp"
 #include "model/architecture.hpp"
+#include "process/console.hpp"
+#include "process/progress_line.hpp"
 #include "verify/checkpoint_content.hpp"
 
 #include <nlohmann/json.hpp>

@@ -6,7 +6,7 @@
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
 #include "device/memory.hpp"
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -91,7 +91,8 @@ PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const S
   });
   if (text.empty()) return plan_load(comm, request);
   const SavedStep step = parse_manifest(text, request.directory.string());
-  if (!step.hosts.empty() && comm.size() == shards.world()) gather_files(comm, step, request, nodes, blueprint.config.deadline.load_seconds);
+  if (!step.hosts.empty() && comm.size() == shards.world())
+    gather_files(comm, step, request, nodes, blueprint.config.deadline.load_seconds);
   return plan_load(comm, request,
                    saved_weights(step, request.directory, blueprint.model.manifest, request.options.arena));
 }

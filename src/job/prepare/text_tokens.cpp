@@ -10,10 +10,10 @@
 #include "corpus/text_source.hpp"
 #include "corpus/tokenize.hpp"
 #include "io/path.hpp"
-#include "job/console.hpp"
 #include "job/prepare/options_of_job.hpp"
 #include "job/prepare/process_limits.hpp"
-#include "job/progress_line.hpp"
+#include "process/console.hpp"
+#include "process/progress_line.hpp"
 
 #include <functional>
 #include <system_error>

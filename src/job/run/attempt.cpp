@@ -5,11 +5,11 @@
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/outcome.hpp"
 #include "job/exec_compute_program.hpp"
-#include "job/launch/rank_record.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/process_limits.hpp"
 #include "job/saving/resume_point.hpp"
-#include "job/signal_watch.hpp"
+#include "process/rank_record.hpp"
+#include "process/signal_watch.hpp"
 
 #include <filesystem>
 #include <memory>

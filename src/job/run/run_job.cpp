@@ -10,9 +10,7 @@
 #include "comm/nodes.hpp"
 #include "comm/run_together.hpp"
 #include "device/memory.hpp"
-#include "job/console.hpp"
 #include "job/job.hpp"
-#include "job/launch/rank_record.hpp"
 #include "job/plan/job_plan.hpp"
 #include "job/plan/plan_checks.hpp"
 #include "job/plan/plan_json.hpp"
@@ -23,6 +21,9 @@
 #include "job/saving/resume_point.hpp"
 #include "job/stored/stored_weights.hpp"
 #include "job/target_place.hpp"
+#include "process/console.hpp"
+#include "process/host_name.hpp"
+#include "process/rank_record.hpp"
 
 #include <algorithm>
 #include <array>

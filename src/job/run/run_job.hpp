@@ -5,8 +5,8 @@
 #include "comm/outcome.hpp"
 #include "job/answers/job_prompts.hpp"
 #include "job/blueprint.hpp"
-#include "job/commands/job_arguments.hpp"
-#include "job/signal_watch.hpp"
+#include "job/job_arguments.hpp"
+#include "process/signal_watch.hpp"
 
 #include <memory>
 

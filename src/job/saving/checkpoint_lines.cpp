@@ -2,9 +2,9 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "job/console.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/saving/resume_point.hpp"
+#include "process/console.hpp"
 
 #include <fmt/ranges.h>
 

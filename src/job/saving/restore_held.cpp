@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "checkpoint/hosts/renew_copies.hpp"
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 #include <cstdint>
 

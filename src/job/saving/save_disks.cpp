@@ -5,9 +5,9 @@
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
 #include "io/path.hpp"
-#include "job/run_lock.hpp"
+#include "io/staged_directory.hpp"
 #include "job/target_place.hpp"
-#include "weights/staged_directory.hpp"
+#include "process/host_name.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 #include "job/saving/save_schedule.hpp"
 
 #include "base/log.hpp"
-#include "job/console.hpp"
+#include "process/console.hpp"
 
 #include <array>
 

@@ -5,8 +5,8 @@
 #include "base/clock.hpp"
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
-#include "job/signal_watch.hpp"
 #include "job/slurm/allocation.hpp"
+#include "process/signal_watch.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -5,17 +5,18 @@
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "comm/run_together.hpp"
-#include "job/console.hpp"
+#include "io/staged_directory.hpp"
 #include "job/export_model.hpp"
-#include "job/launch/rank_record.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/saving/checkpoint_lines.hpp"
 #include "job/saving/restore_held.hpp"
 #include "job/saving/resume_point.hpp"
 #include "job/target_place.hpp"
+#include "manifest/adapter_targets.hpp"
+#include "process/console.hpp"
+#include "process/rank_record.hpp"
 #include "shard/arena_access.hpp"
 #include "weights/companion_files.hpp"
-#include "weights/staged_directory.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -6,9 +6,9 @@
 #include "base/text.hpp"
 #include "base/trace/recorder.hpp"
 #include "io/path.hpp"
-#include "job/console.hpp"
-#include "job/run_lock.hpp"
 #include "metrics/trace/trace_file.hpp"
+#include "process/console.hpp"
+#include "process/host_name.hpp"
 
 #include <array>
 #include <filesystem>

@@ -3,8 +3,8 @@
 #include "base/text.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
-#include "job/console.hpp"
 #include "metrics/trace/trace_file.hpp"
+#include "process/console.hpp"
 #include "report/trace/trace_events.hpp"
 
 #include <cstdint>
