@@ -40,15 +40,12 @@ void add_size(CLI::App& command, const std::string& option, std::optional<std::i
 CLI::Option* add_machine(CLI::App& command, MachineArguments& machine) {
   CLI::Option* ranks = add_ranks(command, "--ranks", machine.ranks, "Number of ranks to plan for");
   command
-      .add_option("--nodes", machine.nodes,
-                  "Number of nodes, which share the ranks out; left out: one for each rank")
+      .add_option("--nodes", machine.nodes, "Number of nodes, which share the ranks; left out: one a rank")
       ->check(CLI::Range(1, 1 << 20));
-  command
-      .add_option("--threads", machine.threads,
-                  "Compute threads of a rank; left out: as a run here would have")
+  command.add_option("--threads", machine.threads, "Compute threads of a rank; left out: as a run here has")
       ->check(CLI::Range(1, 1 << 16));
   add_size(command, "--memory", machine.memory_bytes,
-           "Memory of one rank, such as 128.5GB; left out: memory.limit, or what this machine has");
+           "Memory of one rank, such as 128.5GB; left out: what is here");
   return ranks;
 }
 

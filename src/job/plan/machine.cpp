@@ -64,7 +64,7 @@ Machine assumed_machine(const JobConfig& config, const MachineArguments& told) {
 
 std::vector<int> shared_nodes(int ranks, int nodes) {
   std::vector<int> of_rank;
-  for (int rank = 0; rank < ranks; ++rank) of_rank.push_back(rank * nodes / ranks);
+  for (std::int64_t rank = 0; rank < ranks; ++rank) of_rank.push_back(static_cast<int>(rank * nodes / ranks));
   return of_rank;
 }
 

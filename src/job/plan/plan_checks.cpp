@@ -22,11 +22,7 @@ void check_resumed_model(const JobPlan& plan) {
   if (plan.resumed) require_same_model(plan.resumed->found, *plan.blueprint);
 }
 
-void check_memory_limit(const JobPlan& plan) {
-  if (plan.config().memory.limit_bytes > 0) require_growth_limits(plan.ranks, plan.machine.growth_limits);
-}
-
-void check_gpu_memory(const JobPlan& plan) {
+void require_gpu_memory(const JobPlan& plan) {
   const Machine& machine = plan.machine;
   if (!has_memory_of_gpu(machine.device)) return;
   if (machine.own) return require_memory_of_gpu(plan.ranks, *machine.own);
@@ -41,7 +37,7 @@ std::set<int> looked_at(const Machine& machine, const std::vector<int>& of_rank)
   return {of_rank.begin(), of_rank.end()};
 }
 
-void check_machine_memory(const JobPlan& plan) {
+void require_machine_memory(const JobPlan& plan) {
   const Machine& machine = plan.machine;
   const bool has_gpu = has_memory_of_gpu(machine.device);
   std::vector<RankMemory> ranks = plan.ranks;
@@ -52,6 +48,13 @@ void check_machine_memory(const JobPlan& plan) {
       memory = {*machine.told_bytes * std::ranges::count(machine.machines, number), "(--memory)", ""};
     require_memory(ranks, machine.machines, number, memory);
   }
+}
+
+void check_memory(const JobPlan& plan) {
+  if (!plan.lack.empty()) return;  // which check_fit() tells
+  if (plan.config().memory.limit_bytes > 0) require_growth_limits(plan.ranks, plan.machine.growth_limits);
+  require_gpu_memory(plan);
+  require_machine_memory(plan);
 }
 
 void check_offload_room(const JobPlan& plan) {
@@ -66,11 +69,9 @@ void check_offload_room(const JobPlan& plan) {
   if (most > 0) require_offload_room(plan.config(), most);
 }
 
-constexpr std::array<PlanCheck, 6> kChecks{{{"optimizer.fit", check_fit},
+constexpr std::array<PlanCheck, 4> kChecks{{{"optimizer.fit", check_fit},
                                             {"checkpoint.resume", check_resumed_model},
-                                            {"memory.limit", check_memory_limit},
-                                            {"memory of GPUs", check_gpu_memory},
-                                            {"memory of machines", check_machine_memory},
+                                            {"memory", check_memory},
                                             {"memory.offload_path", check_offload_room}}};
 
 }  // namespace

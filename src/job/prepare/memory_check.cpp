@@ -54,7 +54,7 @@ std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& con
 
 std::int64_t planned_growth_limit(std::int64_t memory_limit) {
   constexpr std::int64_t kProcess = 128 * kMiB;
-  return std::max<std::int64_t>(memory_limit - kProcess, 0);
+  return memory_limit - kProcess;
 }
 
 std::optional<std::int64_t> told_growth_limit(const JobConfig& config,
