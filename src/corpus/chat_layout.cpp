@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "corpus/helper_process.hpp"
 #include "corpus/render_chat.hpp"
+#include "io/child_program.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -99,16 +99,13 @@ class JinjaLayout : public ChatLayout {
 
   /// Asks the helper process, and returns its answer; throws its errors.
   Json ask(const std::string& request) {
-    std::optional<std::string> text;
-    try {
-      text =
-          helper_->ask(request, template_.deadline_seconds, template_.name + ": laying out a conversation");
-    } catch (...) {
-      helper_.reset();  // the next conversation gets a new process
-      throw;
-    }
+    const Deadline deadline(template_.deadline_seconds);
+    const std::optional<std::string> text = helper_->ask(request, deadline);
     if (!text) {
-      helper_.reset();
+      helper_.reset();  // the next conversation gets a new process
+      if (deadline.passed())
+        fail(ExitCode::kBadData, "{}: laying out a conversation took more than {} s", template_.name,
+             template_.deadline_seconds);
       fail(ExitCode::kTooLittle,
            "the helper process for chat templates exited: it needs /usr/bin/python3 with Jinja "
            "(package python3-jinja2) and up to 4 GiB of memory");
@@ -124,7 +121,7 @@ class JinjaLayout : public ChatLayout {
   }
 
   ChatTemplate template_;
-  std::optional<HelperProcess> helper_;
+  std::optional<ChildProgram> helper_;
 };
 
 bool has_tools(const Conversation& conversation) { return !conversation.tools->is_null(); }

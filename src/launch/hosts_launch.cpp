@@ -211,7 +211,7 @@ void hand_inputs_over(const HostsLaunch& launch, Monitors& monitors) {
 
 /// Starts the ranks and waits for their end, which it brings about within 15 s of the first one that fails.
 LaunchEnd run_once(const HostsLaunch& launch) {
-  ::signal(SIGPIPE, SIG_IGN);  // writing to a monitor that has ended must not end this process
+  ::signal(SIGPIPE, SIG_IGN);  // who reads the lines of this process may end before the job does
   constexpr double kMoreSilence = 15;
   const std::string id = new_launch_id(launch.run_id);
   Monitors monitors(launch.hosts, launch.agent,

@@ -3,10 +3,10 @@
 #include "checkpoint/step_directory.hpp"
 #include "comm/outcome.hpp"
 #include "config/job_config.hpp"
+#include "io/child_program.hpp"
 #include "io/file.hpp"
 #include "job/commands/commands.hpp"
 #include "job/slurm/allocation.hpp"
-#include "job/slurm/child_program.hpp"
 #include "job/slurm/submission.hpp"
 #include "process/console.hpp"
 

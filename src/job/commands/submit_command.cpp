@@ -4,11 +4,11 @@
 #include "config/job_config.hpp"
 #include "config/toml_source.hpp"
 #include "io/child_process.hpp"
+#include "io/child_program.hpp"
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/job_scripts.hpp"
-#include "job/slurm/child_program.hpp"
 #include "job/slurm/submission.hpp"
 #include "process/console.hpp"
 

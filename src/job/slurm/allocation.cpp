@@ -1,6 +1,6 @@
 #include "job/slurm/allocation.hpp"
 
-#include "job/slurm/child_program.hpp"
+#include "io/child_program.hpp"
 
 #include <charconv>
 #include <chrono>

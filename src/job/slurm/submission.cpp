@@ -5,8 +5,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "comm/outcome.hpp"
+#include "io/child_program.hpp"
 #include "io/file.hpp"
-#include "job/slurm/child_program.hpp"
 
 #include <nlohmann/json.hpp>
 
