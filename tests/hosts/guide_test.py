@@ -1,4 +1,4 @@
-"""Every command of "Three boxes and a switch" in configs/GUIDE.md, as it stands there, on three test hosts, one of which dies."""
+"""Every command of "Three boxes and a switch" in configs/guide/hosts.md, as it stands there, on three test hosts, one of which dies."""
 import os
 import re
 import shlex
@@ -10,7 +10,7 @@ HEADING = "\n## Three boxes and a switch\n"
 
 
 def section():
-    guide = (program.SOURCE / "configs/GUIDE.md").read_text()
+    guide = (program.SOURCE / "configs/guide/hosts.md").read_text()
     return guide.split(HEADING)[1].split("\n## ")[0]
 
 

@@ -75,6 +75,10 @@ class Program(Installed):
             self.assertNotIn(str(SOURCE), text, name)
             self.assertNotIn(f"{self.temporary.name}/installed", text, name)
 
+    def test_every_page_of_the_guide_is_installed(self):
+        pages = [page.relative_to(SOURCE).as_posix() for page in (SOURCE / "configs").rglob("*.md")]
+        self.assertEqual([page for page in pages if not (self.prefix / "share/sluice" / page).exists()], [])
+
     def test_job_scripts_run_the_program_that_path_names(self):
         scripts = [text for name, text in self.texts().items() if name.endswith(".sbatch")]
         self.assertEqual(len(scripts), 3)
