@@ -40,7 +40,8 @@ AnswerFile::AnswerFile(const JobContext& context, const std::vector<Prompt>& pro
       settings_(settings_of(context.config())) {
   read_earlier();
   file_.open(path_, std::ios::app);
-  if (!file_) fail(ExitCode::kIo, "generate.output: cannot write {}: {}", path_.string(), errno_text(errno));
+  if (!file_)
+    fail(write_failure(errno), "generate.output: cannot write {}: {}", path_.string(), errno_text(errno));
 }
 
 std::string AnswerFile::digest_of_prompt(std::size_t prompt) const {
@@ -57,7 +58,7 @@ void AnswerFile::read_earlier() {
     const bool is_ours = number.is_number_unsigned() && number.get<std::size_t>() < prompts_.size() &&
                          line.value("job", "") == digest_of_prompt(number.get<std::size_t>());
     if (!is_ours)
-      fail(ExitCode::kBadConfig,
+      fail({ExitCode::kBadConfig, "job.output_taken"},
            "generate.output: {} holds answers to other prompts, or of another model or other settings; give "
            "this job another job.output, or set job.overwrite = true to replace them",
            path_.string());
@@ -70,7 +71,8 @@ void AnswerFile::append(std::size_t prompt, json answer) {
   answer["prompt"] = prompt;
   answer["job"] = digest_of_prompt(prompt);
   file_ << answer.dump(-1, ' ', false, json::error_handler_t::replace) << '\n' << std::flush;
-  if (!file_) fail(ExitCode::kIo, "generate.output: cannot write {}: {}", path_.string(), errno_text(errno));
+  if (!file_)
+    fail(write_failure(errno), "generate.output: cannot write {}: {}", path_.string(), errno_text(errno));
 }
 
 }  // namespace sluice

@@ -68,7 +68,8 @@ void EvaluateReport::finish() {
                 counted(total.targets, "token"), counted(losses_.documents(), "document"), total.loss(),
                 total.perplexity(), static_cast<double>(total.targets) / watch_.seconds());
   if (!metrics_.lack().empty())
-    fail(ExitCode::kIo, "everything was evaluated, but the metrics file lacks results: {}", metrics_.lack());
+    fail({ExitCode::kIo, "io.write"}, "everything was evaluated, but the metrics file lacks results: {}",
+         metrics_.lack());
 }
 
 }  // namespace sluice

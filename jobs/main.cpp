@@ -20,6 +20,8 @@ extern "C" void __lsan_do_leak_check() __attribute__((weak));  // NOLINT(bugpron
 namespace sluice {
 namespace {
 
+const FailureId kUsageId = "command.usage";
+
 void parse(CLI::App& app, const Words& words) {
   app.clear();
   Words reversed(words.rbegin(), words.rend());
@@ -33,7 +35,8 @@ std::string usage_text(const CLI::App* app, const CLI::Error& error) {
     at = at->get_subcommands().front();
     command += " " + at->get_name();
   }
-  return fmt::format("{}\nRun `{} --help` to see what is expected.\n", error.what(), command);
+  return fmt::format("{}\nRun `{} --help` to see what is expected.\n", with_id(error.what(), kUsageId),
+                     command);
 }
 
 int print_help(const CLI::App& app) {
@@ -57,7 +60,7 @@ int parse_and_act(Words words) {
   if (words == Words{"help"}) return print_help(app);
   if (const std::string unknown = words.empty() ? "" : unknown_command(app, words.front());
       !unknown.empty()) {
-    console::report(unknown);
+    console::report(with_id(unknown, kUsageId));
     return static_cast<int>(ExitCode::kUsage);
   }
   try {
@@ -81,7 +84,7 @@ int run(Words words) {
     return parse_and_act(std::move(words));
   } catch (...) {
     const Outcome failure = current_failure();
-    console::report("sluice: " + failure.text);
+    console::report(fmt::format("sluice: {}", failure.text_with_id()));
     return static_cast<int>(failure.code);
   }
 }

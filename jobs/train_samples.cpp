@@ -73,7 +73,8 @@ void TrainSamples::take(std::int64_t step, const Generation& answer, nlohmann::j
   const std::filesystem::path file = context_.directory.file(context_.config().generate.output);
   std::ofstream out(file, std::ios::app);
   out << sample.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
-  if (!out) fail(ExitCode::kIo, "generate.output: cannot write {}: {}", file.string(), errno_text(errno));
+  if (!out)
+    fail(write_failure(errno), "generate.output: cannot write {}: {}", file.string(), errno_text(errno));
 }
 
 }  // namespace sluice

@@ -20,8 +20,8 @@ namespace {
 ReadAdapterFile open_as_it_lies(const AdapterFile& file) {
   const auto in = std::make_shared<const InputFile>(InputFile::open(file.path));
   if (in->size_bytes() != file.bytes)
-    fail(ExitCode::kBadData, "{}: has {} bytes, and had {} when its header was read", file.path.string(),
-         in->size_bytes(), file.bytes);
+    fail({ExitCode::kBadData, "weights.changed"}, "{}: has {} bytes, and had {} when its header was read",
+         file.path.string(), in->size_bytes(), file.bytes);
   return [in](std::int64_t offset, std::span<std::byte> out) { in->read_at(offset, out); };
 }
 

@@ -15,7 +15,7 @@ void require_weights(const std::filesystem::path& directory) {
   std::error_code error;
   if (std::filesystem::exists(directory / kPeftWeightsFile, error)) return;
   if (std::filesystem::exists(directory / "adapter_model.bin", error))
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "adapter.unreadable"},
          "{}: found adapter_model.bin, expected {}: what was pickled is not read. PEFT's save_pretrained "
          "writes safetensors",
          directory.string(), kPeftWeightsFile);

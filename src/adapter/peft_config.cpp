@@ -67,7 +67,7 @@ class Reader {
 
   [[noreturn]] void refuse(std::string_view key, std::string_view expected) const {
     const json* value = find(key);
-    fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, printable(key),
+    fail({ExitCode::kBadData, "adapter.unreadable"}, "{}: {}: found {}, expected {}", name_, printable(key),
          value == nullptr ? "nothing" : shown_json(*value), expected);
   }
 
@@ -169,8 +169,9 @@ void refuse_other_methods(const Reader& reader, const std::string& name) {
     const auto explained =
         std::ranges::find(kExplained, key, &std::pair<std::string_view, std::string_view>::first);
     if (explained != kExplained.end())
-      fail(ExitCode::kBadData, "{}: {} is set: {}; only plain LoRA is read", name, key, explained->second);
-    fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "adapter.unreadable"}, "{}: {} is set: {}; only plain LoRA is read", name,
+           key, explained->second);
+    fail({ExitCode::kBadData, "adapter.unreadable"},
          "{}: {} is set, which is not known here and may change what the adapter means; only plain LoRA is "
          "read",
          name, printable(key));
@@ -241,8 +242,9 @@ fs::path find_peft_adapter(const fs::path& directory) {
   if (names.empty()) return directory;
   std::ranges::sort(names);
   if (names.size() > 1)
-    fail(ExitCode::kBadData, "{}: found several adapters in it, expected one; name its folder: {}",
-         directory.string(), printable(join_some(names)));
+    fail({ExitCode::kBadData, "adapter.unreadable"},
+         "{}: found several adapters in it, expected one; name its folder: {}", directory.string(),
+         printable(join_some(names)));
   return directory / names.front();
 }
 
@@ -250,8 +252,8 @@ PeftConfig read_peft_config(const fs::path& directory) {
   const fs::path path = directory / kPeftConfigFile;
   if (!holds(directory, kPeftConfigFile)) {
     if (holds(directory, "config.json"))
-      fail(ExitCode::kBadData, "{} holds a model, expected an adapter, with {}", directory.string(),
-           kPeftConfigFile);
+      fail({ExitCode::kBadData, "adapter.unreadable"}, "{} holds a model, expected an adapter, with {}",
+           directory.string(), kPeftConfigFile);
     require_model_directory(directory);  // tells of what is neither
   }
   return parse_peft_config(read_text_file(path, 16 * kMiB), path.string());

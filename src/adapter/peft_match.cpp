@@ -290,7 +290,7 @@ void PeftMatch::finish(const std::string& file, PeftAdapter& out) {
                         lines_of_some(faults_, 20));
   if (!text.empty())
     fail(
-        ExitCode::kBadData,
+        {ExitCode::kBadData, "adapter.mismatch"},
         "{} is no adapter of this model as {} describes it{}\n  Likely cause: it was made for another model, "
         "or is not complete",
         file, config_.source, text);

@@ -15,7 +15,7 @@ decltype(auto) at_place(std::string_view place, Function&& function) {
   try {
     return std::forward<Function>(function)();
   } catch (const Error& error) {
-    fail(error.code(), "{}: {}", place, error.what());
+    fail(error.cause(), "{}: {}", place, error.what());
   }
 }
 

@@ -16,7 +16,7 @@ InputFile open_file(const std::filesystem::path& path, std::int64_t bytes) {
   std::optional<InputFile> direct = InputFile::open_direct(path);
   InputFile file = direct ? std::move(*direct) : InputFile::open(path);
   if (file.size_bytes() != bytes)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "checkpoint.damaged"},
          "{} has {} bytes, expected {} as when it was saved: the file was cut short or changed",
          path.string(), file.size_bytes(), bytes);
   return file;
@@ -44,8 +44,8 @@ void BlockFile::load(std::int64_t block, std::span<std::byte> out) const {
   in_.drop_cache(begin, bytes);
   if (digest_of(out.first(static_cast<std::size_t>(bytes)), 0) !=
       file_.blocks[static_cast<std::size_t>(block)])
-    fail(ExitCode::kBadData, "{}: bytes {} to {}{}, are not what was saved", in_.path().string(), begin,
-         range.end, content_at(file_, range));
+    fail({ExitCode::kBadData, "checkpoint.damaged"}, "{}: bytes {} to {}{}, are not what was saved",
+         in_.path().string(), begin, range.end, content_at(file_, range));
 }
 
 BlockReader::BlockReader(const std::filesystem::path& directory, const SavedFile& file)

@@ -53,7 +53,7 @@ void RankFileThread::wait(double seconds) {
   outcome_.throw_if_failed();
   if (idle_seconds_ < limit_seconds_) return;
   is_stuck_ = true;
-  fail(ExitCode::kIo, "{} {} for {:.0f} s (deadline.save_seconds)",
+  fail({ExitCode::kIo, "io.stalled"}, "{} {} for {:.0f} s (deadline.save_seconds)",
        is_sending_ ? "no other host has taken anything of the copy of" : "the disk has taken nothing of",
        file_.name(), idle_seconds_);
 }

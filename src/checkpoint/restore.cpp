@@ -54,8 +54,8 @@ class Planner {
       for (const FiledEntry& filed : list) held.add(0, filed.entry->numbers);
       for (const Coverage::Fault& fault : held.faults(std::array{Coverage::Whole()}))
         if (!fault.is_gap)
-          fail(ExitCode::kBadData, "{} holds number {} of {} of {} twice", directory.string(),
-               fault.elements.begin, name.second, printable(name.first));
+          fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} holds number {} of {} of {} twice",
+               directory.string(), fault.elements.begin, name.second, printable(name.first));
     }
   }
 
@@ -71,8 +71,8 @@ class Planner {
       for (; at < span.numbers.end && filed != list.end(); ++filed) at = add_part(span, *filed, at);
     }
     if (at < span.numbers.end)
-      fail(ExitCode::kBadData, "{} does not hold {} of {} from number {} on", directory_.string(), span.array,
-           tensor, at);
+      fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} does not hold {} of {} from number {} on",
+           directory_.string(), span.array, tensor, at);
   }
 
   std::vector<RestoreCopy> done() {
@@ -87,8 +87,8 @@ class Planner {
     const SavedEntry& entry = *filed.entry;
     if (entry.numbers.begin > at || entry.numbers.end <= at) return at;
     if (entry.dtype != span.dtype)
-      fail(ExitCode::kBadData, "{} holds {} of {} in {}, expected {}", directory_.string(), entry.array,
-           entry.tensor, name_of(entry.dtype), name_of(span.dtype));
+      fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} holds {} of {} in {}, expected {}",
+           directory_.string(), entry.array, entry.tensor, name_of(entry.dtype), name_of(span.dtype));
     const std::int64_t end = std::min(entry.numbers.end, span.numbers.end), size = size_of(span.dtype);
     copies_.push_back({filed.file, entry.offset + (at - entry.numbers.begin) * size, (end - at) * size,
                        span.data + (at - span.numbers.begin) * size});

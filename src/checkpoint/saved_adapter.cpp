@@ -17,7 +17,7 @@ void require_adaptable(const AdapterDescription& adapters, const ParameterManife
                        const std::filesystem::path& directory) {
   for (const AdaptedTensor& adapted : adapters.tensors) {
     if (!find_adaptable(manifest, adapted.base) || adapted.rank < 1)
-      fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "checkpoint.other_model"},
            "{}: adapts {} with rank {}, which this model does not have or which cannot be adapted. Likely "
            "cause: it was trained on another model",
            directory.string(), printable(adapted.base), adapted.rank);

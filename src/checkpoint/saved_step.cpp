@@ -33,7 +33,8 @@ class Reader {
   }
 
   [[noreturn]] void reject(const std::string& found) const {
-    fail(ExitCode::kBadData, "{} is not the manifest of a saved step: {}", name_, found);
+    fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} is not the manifest of a saved step: {}", name_,
+         found);
   }
 
   [[nodiscard]] const json& at(const char* key) const {
@@ -301,7 +302,8 @@ std::string to_manifest(const SavedStep& step) {
 
 SavedStep parse_manifest(std::string_view text, const std::string& name) {
   const auto reject = [&](std::string_view found) {
-    fail(ExitCode::kBadData, "{} is not the manifest of a saved step: {}", name, found);
+    fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} is not the manifest of a saved step: {}", name,
+         found);
   };
   const std::size_t frame = kBegin.size() + kMiddle.size() + kHexDigits + kEnd.size();
   if (text.size() < frame || !text.starts_with(kBegin) || !text.ends_with(kEnd))

@@ -27,21 +27,22 @@ class Collector {
   void check(std::span<const MatchedEntry> entries, const std::vector<int>& tensors) const {
     const std::vector<Coverage::Fault> faults = faults_of(entries, manifest_, tensors);
     if (!faults.empty())
-      fail(ExitCode::kBadData, "{}: the weights of {} are not there once and whole (up to element {})",
-           out_.index.directory, manifest_[faults.front().place].name, faults.front().elements.begin);
+      fail({ExitCode::kBadData, "checkpoint.damaged"},
+           "{}: the weights of {} are not there once and whole (up to element {})", out_.index.directory,
+           manifest_[faults.front().place].name, faults.front().elements.begin);
   }
 
  private:
   void add(const SavedEntry& entry, int file) {
     const std::optional<int> tensor = manifest_.find(entry.tensor);
     if (!tensor || !manifest_[*tensor].tied_to.empty())
-      fail(ExitCode::kBadData, "{}: {} is no tensor of this model", out_.index.directory,
-           printable(entry.tensor));
+      fail({ExitCode::kBadData, "checkpoint.other_model"}, "{}: {} is no tensor of this model",
+           out_.index.directory, printable(entry.tensor));
     const TensorInfo& info = manifest_[*tensor];
     if (entry.numbers.end > info.element_count() || !is_convertible(entry.dtype, arena_))
-      fail(ExitCode::kBadData, "{}: {} is saved up to element {} in {}, expected {} elements of {}",
-           out_.index.directory, info.name, entry.numbers.end, name_of(entry.dtype), info.element_count(),
-           name_of(arena_));
+      fail({ExitCode::kBadData, "checkpoint.damaged"},
+           "{}: {} is saved up to element {} in {}, expected {} elements of {}", out_.index.directory,
+           info.name, entry.numbers.end, name_of(entry.dtype), info.element_count(), name_of(arena_));
     const std::int64_t block =
         info.role == Role::kExpert ? info.element_count() / info.shape.front() : info.element_count();
     for (std::int64_t begin = entry.numbers.begin; begin < entry.numbers.end;) {
@@ -82,7 +83,7 @@ MatchedCheckpoint collect(const SavedStep& step, const std::filesystem::path& di
 MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::path& directory,
                                 const ParameterManifest& manifest, DType arena) {
   if (!step.base_digest.empty())
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "checkpoint.other_model"},
          "{}: holds what was trained alone, and no frozen weights, so it is no model by itself; those are in "
          "{}",
          directory.string(), step.key("model.path"));

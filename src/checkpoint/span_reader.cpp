@@ -112,7 +112,7 @@ void SpanReader::wait_for(std::unique_lock<std::mutex>& lock, const std::functio
     const auto moved = [&] { return condition() || reads_ != reads; };
     if (changed_.wait_for(lock, limit, moved)) continue;
     wants_to_copy_ = false;
-    fail(ExitCode::kIo,
+    fail({ExitCode::kIo, "io.stalled"},
          "nothing of the step that is being saved was written for {:g} s (deadline.save_seconds)",
          limit_seconds_);
   }

@@ -65,8 +65,8 @@ SavedStep read_manifest(const fs::path& directory) {
 void require_file(const fs::path& directory, const SavedFile& file) {
   const std::int64_t bytes = InputFile::open(directory / file.name).size_bytes();
   if (bytes != file.bytes)
-    fail(ExitCode::kBadData, "{} has {} bytes, and {} when it was saved", (directory / file.name).string(),
-         bytes, file.bytes);
+    fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} has {} bytes, and {} when it was saved",
+         (directory / file.name).string(), bytes, file.bytes);
 }
 
 SavedStep read_saved_step(const fs::path& directory) {
@@ -79,7 +79,7 @@ SavedStep read_saved_step(const fs::path& directory) {
 void require_all_files(const fs::path& directory, const SavedStep& step) {
   for (const SavedFile& file : step.files)
     if (!file.hosts.empty() && !path_exists(directory / file.name))
-      fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "checkpoint.on_other_host"},
            "{} is not on this host: it was saved on {}. Copy {} of that host to here, or run a job on the "
            "hosts",
            (directory / file.name).string(), step.hosts_text(file), directory.string());
@@ -109,7 +109,7 @@ std::optional<FoundStep> newest_step(const fs::path& directory, const std::vecto
   }
   if (newest || steps.empty()) return newest;
   fail(
-      ExitCode::kBadData,
+      {ExitCode::kBadData, "checkpoint.damaged"},
       "{} holds {} saved step{} and none is whole: {}. checkpoint.resume = \"never\" with another job.output "
       "begins anew",
       directory.string(), steps.size(), steps.size() == 1 ? "" : "s", last);
@@ -123,7 +123,7 @@ void remove_step(const fs::path& path) {
   if (!error) sync_directory(path.parent_path());
   fault_point("checkpoint.remove", 0);
   if (!error) fs::remove_all(aside, error);
-  if (error) fail(ExitCode::kIo, "cannot remove {}: {}", path.string(), error.message());
+  if (error) fail({ExitCode::kIo, "io.write"}, "cannot remove {}: {}", path.string(), error.message());
 }
 
 std::vector<StepPlace> steps_to_remove(const std::vector<StepPlace>& steps, std::int64_t keep,

@@ -48,7 +48,7 @@ std::vector<StepPlace> steps_at(const fs::path& path) {
   if (is_saved_step(path)) return {{read_saved_step(path).step, path}};
   if (const std::optional<fs::path> directory = find_steps(path)) return list_steps(*directory);
   const bool is_run = is_there(path / kJobCopyFile);
-  fail(ExitCode::kBadData, "{}: there are no saved steps; {}", path.string(),
+  fail({ExitCode::kBadData, "checkpoint.no_such_step"}, "{}: there are no saved steps; {}", path.string(),
        is_run ? fmt::format("those of this run would be in {}", steps_of_run(path).string())
               : "name a run's directory, its checkpoint.path, or one step");
 }
@@ -101,10 +101,12 @@ std::optional<FoundStep> find_step(const fs::path& path, std::int64_t which, Exi
   if (is_saved_step(path)) {
     found = FoundStep{path, read_saved_step(path)};
     if (which >= 0 && which != found->step.step)
-      fail(code, "{}: there is no saved step {}; it is step {}", path.string(), which, found->step.step);
+      fail({code, "checkpoint.no_such_step"}, "{}: there is no saved step {}; it is step {}", path.string(),
+           which, found->step.step);
   } else if (const std::optional<fs::path> directory = find_steps(path)) {
     found = step_in(*directory, which, tell_nobody);
-    if (!found) fail(code, "{}: {}", path.string(), missing_step_text(*directory, which));
+    if (!found)
+      fail({code, "checkpoint.no_such_step"}, "{}: {}", path.string(), missing_step_text(*directory, which));
   }
   if (found && found->step.started_in.empty())
     if (const std::optional<JobCopy> job = job_of_run(path)) found->step.started_in = job->started_in;

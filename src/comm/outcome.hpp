@@ -9,14 +9,16 @@
 
 namespace sluice {
 
-/// Exit code and text of a failure, or success.
-struct Outcome {
-  ExitCode code = ExitCode::kDone;  ///< exit code; kDone: no failure
-  std::string text{};               ///< text of the failure for the user
+/// Cause and text of a failure, or success with kDone.
+struct Outcome : Cause {
+  std::string text{};  ///< text of the failure for the user
 
   [[nodiscard]] bool failed() const { return code != ExitCode::kDone; }
 
-  /// Throws Error(code) with the text if something failed.
+  /// The text for the user, with the id of a failure at the end of its first line.
+  [[nodiscard]] std::string text_with_id() const { return failed() ? with_id(text, id) : text; }
+
+  /// Throws the Error with this cause and text if something failed.
   void throw_if_failed() const;
 
   /// Serialized form for messages between the ranks of a job; exact both ways.

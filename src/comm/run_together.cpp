@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-SharedError::SharedError(ExitCode code, const std::string& text, int failing_rank, int this_rank)
-    : Error(code, failing_rank == this_rank ? text : fmt::format("on rank {}: {}", failing_rank, text)),
+SharedError::SharedError(const Cause& cause, const std::string& text, int failing_rank, int this_rank)
+    : Error(cause, failing_rank == this_rank ? text : fmt::format("on rank {}: {}", failing_rank, text)),
       text_(text),
       failing_rank_(failing_rank) {}
 
@@ -23,7 +23,7 @@ void run_together(Communicator& comm, const std::function<void()>& step) {
   const std::vector<std::string> outcomes = comm.all_gather_text(own.to_bytes());
   for (int rank = 0; rank < comm.size(); ++rank) {
     const Outcome outcome = Outcome::from_bytes(outcomes[static_cast<std::size_t>(rank)]);
-    if (outcome.failed()) throw SharedError(outcome.code, outcome.text, rank, comm.rank());
+    if (outcome.failed()) throw SharedError(outcome, outcome.text, rank, comm.rank());
   }
 }
 
@@ -44,7 +44,7 @@ std::string share_from_root(Communicator& comm, const std::function<std::string(
   const std::string message = comm.broadcast_text(out.bytes(), 0);
   ByteReader in(message);
   const Outcome outcome = Outcome::from_bytes(in.text());
-  if (outcome.failed()) throw SharedError(outcome.code, outcome.text, 0, 0);
+  if (outcome.failed()) throw SharedError(outcome, outcome.text, 0, 0);
   return in.text();
 }
 

@@ -14,7 +14,7 @@ namespace sluice {
 class SharedError : public Error {
  public:
   /// `text` is the failing rank's message; what() also names that rank if it is not `this_rank`.
-  SharedError(ExitCode code, const std::string& text, int failing_rank, int this_rank);
+  SharedError(const Cause& cause, const std::string& text, int failing_rank, int this_rank);
   /// The message of the failing rank.
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] int failing_rank() const { return failing_rank_; }

@@ -92,8 +92,8 @@ class ActiveTime {
                           double seconds) {
   const std::string missing = work.missing();
   Watchdog::locate_ranks();
-  fail(ExitCode::kInternal, "{}: {} #{} on rank {} waited {:.1f} s, its limit, for {}", limit.section,
-       operation.name, operation.sequence, operation.rank, seconds, missing);
+  fail({ExitCode::kInternal, "comm.deadline"}, "{}: {} #{} on rank {} waited {:.1f} s, its limit, for {}",
+       limit.section, operation.name, operation.sequence, operation.rank, seconds, missing);
 }
 
 class Condition final : public Pollable {

@@ -57,17 +57,20 @@ void JobReader::take(const TomlEntry& entry) {
   if (table == nullptr) return;  // the problem was reported with the table's own entry
   const Field* field = find_field(*table, entry.key);
   if (field != nullptr) return take_value(*field, entry);
-  problems_.add(entry.where, fmt::format("{}.{}: unknown key, {}", table->name, printable(entry.key),
-                                         key_hint(*table, entry.key)));
+  problems_.add(
+      entry.where, "config.unknown_key",
+      fmt::format("{}.{}: unknown key, {}", table->name, printable(entry.key), key_hint(*table, entry.key)));
 }
 
 void JobReader::take_table(const TomlEntry& entry) {
   if (find_table(entry.table) == nullptr)
-    problems_.add(entry.where, fmt::format("{}: unknown table, {}", printable(entry.table),
-                                           entry.found == "a table" ? table_hint(entry.table)
-                                                                    : hint_outside_tables(entry.table)));
+    problems_.add(
+        entry.where, "config.unknown_key",
+        fmt::format("{}: unknown table, {}", printable(entry.table),
+                    entry.found == "a table" ? table_hint(entry.table) : hint_outside_tables(entry.table)));
   else if (entry.found != "a table")
-    problems_.add(entry.where, fmt::format("{}: found {}, expected a table", entry.table, entry.found));
+    problems_.add(entry.where, "config.value",
+                  fmt::format("{}: found {}, expected a table", entry.table, entry.found));
 }
 
 void JobReader::take_value(const Field& field, const TomlEntry& entry) {
@@ -90,7 +93,8 @@ std::optional<Value> JobReader::value_of(const KeyInfo& key, const std::string& 
                                          const std::function<bool(const Value&)>& take) {
   const ExpandedValue expanded = expand_value(entry.value, TextKind{key.is_path});
   if (!expanded.problem.empty()) {
-    problems_.add(entry.where, fmt::format("{}: found {}, but {}", name, entry.found, expanded.problem));
+    problems_.add(entry.where, "config.value",
+                  fmt::format("{}: found {}, but {}", name, entry.found, expanded.problem));
     return std::nullopt;
   }
   config_.variables.insert(expanded.variables.begin(), expanded.variables.end());
@@ -118,7 +122,7 @@ std::vector<Cell> JobReader::cells_of(const Field& field, const std::string& nam
     const std::string cell_name = name + "." + printable(entry.key);
     const auto column = std::ranges::find(field.columns, entry.key, &ListKey::key);
     if (column == field.columns.end()) {
-      problems_.add(entry.where,
+      problems_.add(entry.where, "config.unknown_key",
                     fmt::format("{}: unknown key, {}", cell_name, column_hint(field, entry.key)));
       continue;
     }
@@ -127,12 +131,13 @@ std::vector<Cell> JobReader::cells_of(const Field& field, const std::string& nam
   }
   for (const ListKey& column : field.columns)
     if (column.required && std::ranges::find(row.cells, column.key, &TomlEntry::key) == row.cells.end())
-      problems_.add(row.where, missing_text(column, name + "." + column.key));
+      problems_.add(row.where, "config.missing_key", missing_text(column, name + "." + column.key));
   return cells;
 }
 
 void JobReader::refuse(const KeyInfo& key, const std::string& name, const TomlEntry& entry) {
-  problems_.add(entry.where, fmt::format("{}: found {}, expected {}", name, entry.found, key.expected));
+  problems_.add(entry.where, "config.value",
+                fmt::format("{}: found {}, expected {}", name, entry.found, key.expected));
 }
 
 void JobReader::check_required() {
@@ -152,14 +157,18 @@ std::string read_small_file(const std::filesystem::path& file) {
   const std::string name = printable(file.string());
   std::error_code ignored;  // a fault here shows again when the file is opened
   if (std::filesystem::is_directory(file, ignored))
-    fail(ExitCode::kBadConfig, "{}: found a directory, expected a job file", name);
+    fail({ExitCode::kBadConfig, "config.unreadable"}, "{}: found a directory, expected a job file", name);
   std::ifstream in(file, std::ios::binary);
-  if (!in) fail(ExitCode::kBadConfig, "{}: cannot open the job file: {}", name, errno_text(errno));
+  if (!in)
+    fail({ExitCode::kBadConfig, "config.unreadable"}, "{}: cannot open the job file: {}", name,
+         errno_text(errno));
   std::string text(static_cast<std::size_t>(kMaxFileBytes) + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) fail(ExitCode::kBadConfig, "{}: cannot read the job file: {}", name, errno_text(errno));
+  if (in.bad())
+    fail({ExitCode::kBadConfig, "config.unreadable"}, "{}: cannot read the job file: {}", name,
+         errno_text(errno));
   if (in.gcount() > kMaxFileBytes)
-    fail(ExitCode::kBadConfig, "{}: found more than {}, expected a job file", name,
+    fail({ExitCode::kBadConfig, "config.unreadable"}, "{}: found more than {}, expected a job file", name,
          format_mib(kMaxFileBytes));
   text.resize(static_cast<std::size_t>(in.gcount()));
   return text;

@@ -158,7 +158,7 @@ void refuse_both_spellings(const std::vector<TomlEntry>& entries) {
   for (const TomlEntry& entry : entries)
     if (!seen.emplace(entry.table, entry.key).second)
       fail(
-          ExitCode::kBadConfig,
+          {ExitCode::kBadConfig, "config.syntax"},
           "{}: {}.{}: found twice, the other time under its earlier or present name; expected it once, as {}",
           entry.where, entry.table, entry.key, entry.key);
 }
@@ -190,8 +190,8 @@ std::string without_blanks(const std::string& text) {
 
 std::vector<TomlEntry> parse_toml(std::string_view text, const std::string& file_name) {
   if (const std::int64_t line = line_of_deep_key(text); line != 0)
-    fail(ExitCode::kBadConfig, "{}:{}:1: found a key of more than {} parts, expected a job file", file_name,
-         line, kMaxKeyParts);
+    fail({ExitCode::kBadConfig, "config.syntax"},
+         "{}:{}:1: found a key of more than {} parts, expected a job file", file_name, line, kMaxKeyParts);
   std::vector<TomlEntry> entries;
   try {
     const NamePlace name_place = [&](const toml::source_position& place) {
@@ -200,7 +200,7 @@ std::vector<TomlEntry> parse_toml(std::string_view text, const std::string& file
     for (Placed& item : flatten(toml::parse(text), name_place)) entries.push_back(std::move(item.entry));
   } catch (const toml::parse_error& error) {
     const toml::source_position at = error.source().begin;
-    fail(ExitCode::kBadConfig, "{}:{}:{}: {}", file_name, at.line, at.column,
+    fail({ExitCode::kBadConfig, "config.syntax"}, "{}:{}:{}: {}", file_name, at.line, at.column,
          printable(error.description(), 300));
   }
   refuse_both_spellings(entries);
@@ -231,7 +231,7 @@ std::vector<TomlEntry> parse_override(const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   const std::size_t dot = assignment.find('.');
   if (equals == std::string::npos || dot == 0 || dot >= equals || dot + 1 == equals)
-    fail(ExitCode::kUsage, "{}: expected table.key=value", where);
+    fail({ExitCode::kUsage, "command.usage"}, "{}: expected table.key=value", where);
   const std::string table = without_blanks(assignment.substr(0, dot));
   const std::string key(current_key(table, without_blanks(assignment.substr(dot + 1, equals - dot - 1))));
   const std::string text = without_blanks(assignment.substr(equals + 1));

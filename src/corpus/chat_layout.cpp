@@ -38,7 +38,7 @@ class ChatMlLayout : public ChatLayout {
       const Json& message = (*conversation.messages)[i];
       const auto content = message.find("content");
       if (content == message.end() || !content->is_string())
-        fail(ExitCode::kBadData,
+        fail({ExitCode::kBadData, "corpus.chat_template"},
              "{}: line 1: message {} has no text as its 'content', and ChatML supports nothing else", name_,
              i + 1);
       const auto& role = message["role"].get_ref<const std::string&>();
@@ -112,10 +112,11 @@ class JinjaLayout : public ChatLayout {
     }
     Json answer = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
     if (!answer.is_object())
-      fail(ExitCode::kBadData, "{}: the output of the chat template is not text", template_.name);
+      fail({ExitCode::kBadData, "corpus.chat_template"}, "{}: the output of the chat template is not text",
+           template_.name);
     if (!answer.contains("error")) return answer;
     const auto line = answer["line"].get<std::int64_t>();
-    fail(ExitCode::kBadData, "{}{}: {}", template_.name,
+    fail({ExitCode::kBadData, "corpus.chat_template"}, "{}{}: {}", template_.name,
          line > 0 ? fmt::format(": line {} of the template", line) : "",
          printable(answer["error"].get<std::string>(), 500));
   }

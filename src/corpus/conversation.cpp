@@ -32,7 +32,7 @@ Json history_of(JsonRow& row) {
     return round.is_array() && round.size() == 2 && round[0].is_string() && round[1].is_string();
   };
   if (!rounds.is_null() && (!rounds.is_array() || !std::all_of(rounds.begin(), rounds.end(), is_pair)))
-    fail(ExitCode::kBadData, "'history' is {}, expected a list of pairs of texts",
+    fail({ExitCode::kBadData, "corpus.row"}, "'history' is {}, expected a list of pairs of texts",
          printable(rounds.dump(), 60));
   for (const Json& round : rounds) {
     messages.push_back({{"role", "user"}, {"content", round[0]}});
@@ -137,7 +137,7 @@ Json tools_of(JsonRow& row) {
   // Some tables keep the list as a text, because its schemas differ from line to line.
   open_text(tools);
   if (tools.is_null() || tools == "") return nullptr;
-  if (!tools.is_array()) fail(ExitCode::kBadData, "'{}' is no list of tools", key);
+  if (!tools.is_array()) fail({ExitCode::kBadData, "corpus.row"}, "'{}' is no list of tools", key);
   for (Json& tool : tools) open_text(tool);
   if (tools.empty()) return nullptr;
   return row.has("messages") && row.has("tools") ? tools : wrapped_functions(tools);

@@ -66,7 +66,7 @@ void DocumentEncoder::encode_line(const DocumentPiece& piece, EncodedDocumentPie
 
 void DocumentEncoder::encode_conversation(const Conversation& conversation, EncodedDocumentPiece& out) {
   if (!has_template_for(options_->chat_template, conversation))
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "corpus.chat_template"},
          "is a conversation, and the model has no chat template{}: neither chat_template.jinja nor "
          "chat_template in tokenizer_config.json; --template FILE gives one, --field KEY takes the text at a "
          "key",
@@ -103,7 +103,7 @@ LaidOut DocumentEncoder::lay_out(const Conversation& conversation) {
   const bool is_unknown =
       std::ranges::find(laid_out.answers, -1, &AnswerSpan::message) != laid_out.answers.end();
   if (is_unknown && !all_are_trained)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "corpus.chat_template"},
          "has messages with \"train\": false, but the chat template marks a different number of "
          "answers than there are assistant messages");
   const std::int64_t last = std::ssize(*conversation.messages) - 1;

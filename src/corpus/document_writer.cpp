@@ -22,7 +22,7 @@ std::optional<std::size_t> DocumentWriter::find_unknown(std::span<const text::To
 }
 
 void DocumentWriter::refuse_unknown(std::string_view whose, text::TokenId id) const {
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "data.token_id"},
        "{} the token '{}', whose id is {}, but by config.json the model knows the ids 0 to {}; is "
        "tokenizer.json another model's?",
        whose, tokenizer_->decode(std::span(&id, 1), text::Specials::kKeep), id, frame_.vocab_size - 1);

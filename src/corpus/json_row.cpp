@@ -42,11 +42,11 @@ std::string text_at(const Json& object, const std::string& key) {
     std::vector<std::string> keys;
     for (const auto& [name, value] : object.items())
       if (!value.is_null()) keys.push_back(name);
-    fail(ExitCode::kBadData, "has no key '{}'; it has: {}", key,
+    fail({ExitCode::kBadData, "corpus.row"}, "has no key '{}'; it has: {}", key,
          keys.empty() ? "none" : printable(join_some(keys)));
   }
   if (!found->is_string())
-    fail(ExitCode::kBadData, "'{}' is a JSON {}, expected a text", key, found->type_name());
+    fail({ExitCode::kBadData, "corpus.row"}, "'{}' is a JSON {}, expected a text", key, found->type_name());
   return found->get<std::string>();
 }
 

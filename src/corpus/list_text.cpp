@@ -117,7 +117,7 @@ std::optional<Json> list_in_text(const std::string& text, IsWantedList is_wanted
   const std::optional<Json> list = sketch.draw();
   if (is_wanted_list(list, sketch.is_cut()))
     fail(
-        ExitCode::kBadData,
+        {ExitCode::kBadData, "corpus.row"},
         "{} is the text of a list, but cut short or in another spelling than JSON's: '{}'; expected the list, "
         "or its JSON as json.dumps writes it",
         place, printable(text));

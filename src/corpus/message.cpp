@@ -98,8 +98,8 @@ Json calls_in(const std::string& text) {
   Json calls = Json::array();
   for (const Json& function : value.is_array() ? value : Json::array({value})) {
     if (!function.is_object() || !function.contains("name"))
-      fail(ExitCode::kBadData, "a call of a function is '{}', expected JSON with \"name\" and \"arguments\"",
-           printable(text));
+      fail({ExitCode::kBadData, "corpus.row"},
+           "a call of a function is '{}', expected JSON with \"name\" and \"arguments\"", printable(text));
     calls.push_back(call_of(function));
   }
   return calls;
@@ -114,8 +114,8 @@ Json message_of_speaker(const Json& turn) {
   } else if (const auto role = role_of_speaker(speaker)) {
     message = {{"role", *role}, {"content", value}};
   } else {
-    fail(ExitCode::kBadData, "'from' is '{}', expected human, gpt, system, tool or function_call",
-         printable(speaker));
+    fail({ExitCode::kBadData, "corpus.row"},
+         "'from' is '{}', expected human, gpt, system, tool or function_call", printable(speaker));
   }
   for (const auto& [key, other] : turn.items())
     if (key != "from" && key != "value") message[key] = other;
@@ -153,8 +153,9 @@ void join_parts(Json& message, std::size_t index) {
     const bool is_text = part.is_object() && (!part.contains("type") || part["type"] == "text") &&
                          part.contains("text") && part["text"].is_string();
     if (!is_text && !part.is_string())
-      fail(ExitCode::kBadData, "message {} has a part that is not text ({}); only text can be learnt",
-           index + 1, printable(part.dump(), 60));
+      fail({ExitCode::kBadData, "corpus.row"},
+           "message {} has a part that is not text ({}); only text can be learnt", index + 1,
+           printable(part.dump(), 60));
     joined += (is_text ? part["text"] : part).get_ref<const std::string&>();
   }
   *content = joined;
@@ -168,8 +169,9 @@ void open_calls(Json& message, const char* key, std::size_t index) {
   if (calls->is_null() || *calls == "")
     message.erase(calls);
   else if (calls->is_string())
-    fail(ExitCode::kBadData, "message {}: '{}' is the text '{}', expected calls of functions, or their JSON",
-         index + 1, key, printable(calls->get_ref<const std::string&>(), 60));
+    fail({ExitCode::kBadData, "corpus.row"},
+         "message {}: '{}' is the text '{}', expected calls of functions, or their JSON", index + 1, key,
+         printable(calls->get_ref<const std::string&>(), 60));
 }
 
 void tidy_calls(Json& message, std::size_t index) {
@@ -196,8 +198,8 @@ std::optional<bool> take_mark(Json& message, const char* key, std::size_t index)
   const bool is_weight = std::string_view(key) == "weight";
   const bool is_mark = is_weight ? *found == 0 || *found == 1 : found->is_boolean();
   if (!is_mark)
-    fail(ExitCode::kBadData, "message {}: '{}' is {}, expected {}", index + 1, key, printable(found->dump()),
-         is_weight ? "0 or 1" : "true or false");
+    fail({ExitCode::kBadData, "corpus.row"}, "message {}: '{}' is {}, expected {}", index + 1, key,
+         printable(found->dump()), is_weight ? "0 or 1" : "true or false");
   const bool value = is_weight ? *found == 1 : found->get<bool>();
   message.erase(key);
   return value;
@@ -216,7 +218,7 @@ Json messages_of(const Json& value, std::string_view key, std::string_view role)
     list = messages_in_text(value.get_ref<const std::string&>(), key)
                .value_or(Json::array({{{"role", role}, {"content", value}}}));
   if (!list.is_array() || list.empty())
-    fail(ExitCode::kBadData, "'{}' is {}, expected a list of messages", key,
+    fail({ExitCode::kBadData, "corpus.row"}, "'{}' is {}, expected a list of messages", key,
          list.is_array() ? "an empty list" : std::string("a JSON ") + list.type_name());
   Json messages = Json::array();
   for (Json turn : list) {
@@ -229,14 +231,16 @@ Json messages_of(const Json& value, std::string_view key, std::string_view role)
 
 bool tidy_message(Json& message, std::size_t index) {
   if (!message.is_object())
-    fail(ExitCode::kBadData, "message {} is a JSON {}, expected an object", index + 1, message.type_name());
+    fail({ExitCode::kBadData, "corpus.row"}, "message {} is a JSON {}, expected an object", index + 1,
+         message.type_name());
   const std::string role = text_at(message, "role");
   if (!is_role(role))
-    fail(ExitCode::kBadData, "message {} has the role '{}', expected system, user, assistant or tool",
-         index + 1, printable(role));
+    fail({ExitCode::kBadData, "corpus.row"},
+         "message {} has the role '{}', expected system, user, assistant or tool", index + 1,
+         printable(role));
   tidy_calls(message, index);
   if (!message.contains("content") && !message.contains("tool_calls"))
-    fail(ExitCode::kBadData, "message {} has neither 'content' nor 'tool_calls'", index + 1);
+    fail({ExitCode::kBadData, "corpus.row"}, "message {} has neither 'content' nor 'tool_calls'", index + 1);
   join_parts(message, index);
   const bool is_trained = take_mark(message, "train", index).value_or(true);
   const bool has_weight = take_mark(message, "weight", index).value_or(true);

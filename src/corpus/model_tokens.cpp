@@ -31,7 +31,9 @@ std::optional<JsonNode> settings(const fs::path& path) {
 JsonNode text_config(const fs::path& directory, const char* key) {
   const fs::path path = directory / "config.json";
   const std::optional<JsonNode> config = settings(path);
-  if (!config) fail(ExitCode::kBadData, "{} is missing; it says how many ids the model knows", path.string());
+  if (!config)
+    fail({ExitCode::kBadData, "corpus.special_tokens"}, "{} is missing; it says how many ids the model knows",
+         path.string());
   return !config->has(key) && config->has("text_config") ? config->object("text_config") : *config;
 }
 
@@ -43,7 +45,8 @@ std::optional<text::TokenId> named_end(const fs::path& directory, const text::To
   const auto found = special.find("eos_token");
   if (found == special.end()) return std::nullopt;
   if (const std::optional<text::TokenId> id = tokenizer.id_of(found->second.token.content)) return id;
-  fail(ExitCode::kBadData, "{}: eos_token is '{}', which is no token of the tokenizer", found->second.file,
+  fail({ExitCode::kBadData, "corpus.special_tokens"},
+       "{}: eos_token is '{}', which is no token of the tokenizer", found->second.file,
        printable(found->second.token.content));
 }
 
@@ -111,7 +114,7 @@ text::TokenId read_end_token(const fs::path& directory, const text::Tokenizer& t
                              const std::string& wanted) {
   if (!wanted.empty()) {
     if (const std::optional<text::TokenId> id = tokenizer.id_of(wanted)) return *id;
-    fail(ExitCode::kUsage,
+    fail({ExitCode::kUsage, "corpus.special_tokens"},
          "--eos: '{}' is no token of {}; expected one token as the tokenizer writes it, such as {}",
          printable(wanted), text::Tokenizer::find(directory).value_or(directory).string(),
          some_special_tokens(tokenizer));
@@ -120,9 +123,10 @@ text::TokenId read_end_token(const fs::path& directory, const text::Tokenizer& t
   const fs::path config = directory / "config.json";
   if (const std::vector<std::int64_t> ids = read_end_ids(config); !ids.empty()) {
     if (is_token_id(ids.front())) return static_cast<text::TokenId>(ids.front());
-    fail(ExitCode::kBadData, "{}: eos_token_id: found {}, expected a token id", config.string(), ids.front());
+    fail({ExitCode::kBadData, "corpus.special_tokens"}, "{}: eos_token_id: found {}, expected a token id",
+         config.string(), ids.front());
   }
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "corpus.special_tokens"},
        "{} does not say which token ends a document: neither eos_token in tokenizer_config.json or "
        "special_tokens_map.json nor eos_token_id in config.json; name it with --eos TOKEN, or say --no-eos",
        directory.string());

@@ -18,7 +18,8 @@ StagedTokenFile::StagedTokenFile(const fs::path& target) : target_(target) {
   if (const std::string link = dangling_link_text(target); !link.empty())
     fail(ExitCode::kUsage, "{}; remove the link, or choose another name", link);
   if (fs::exists(fs::symlink_status(target)))
-    fail(ExitCode::kUsage, "{} is there already; remove it, or choose another name", target.string());
+    fail({ExitCode::kUsage, "io.exists"}, "{} is there already; remove it, or choose another name",
+         target.string());
   staging_ = name_beside(target, "tokens");
   writer_.emplace(staging_, target.string());
 }
@@ -32,7 +33,7 @@ StagedTokenFile::~StagedTokenFile() {
 void StagedTokenFile::commit() {
   // A link replaces nothing, unlike a rename.
   if (::link(staging_.c_str(), target_.c_str()) != 0)
-    fail(ExitCode::kIo, "cannot rename the finished token file to {}: {}", target_.string(),
+    fail(write_failure(errno), "cannot rename the finished token file to {}: {}", target_.string(),
          errno_text(errno));
   fs::remove(staging_);
   staging_.clear();

@@ -171,7 +171,7 @@ class Tokenization {
 
   [[noreturn]] void refuse_bad_lines() const {
     const auto more = report_.bad_line_count - std::ssize(report_.bad_lines);
-    fail(ExitCode::kBadData, "{} bad line{}{}; --bad-lines skip leaves such lines out{}",
+    fail({ExitCode::kBadData, "corpus.row"}, "{} bad line{}{}; --bad-lines skip leaves such lines out{}",
          report_.bad_line_count, report_.bad_line_count == 1 ? "" : "s",
          more > 0 || report_.bad_lines.size() == kMostListed ? " or more" : "",
          lines_of_some(report_.bad_lines, kMostListed));
@@ -227,8 +227,8 @@ EncodingOptions encoding_options(const TokenizeOptions& options, const text::Tok
 void fail_without_tokens(const std::vector<fs::path>& sources, bool holds_out) {
   std::vector<std::string> names;
   for (const fs::path& source : sources) names.push_back(source.string());
-  fail(ExitCode::kBadData, "{}: found no document with a token{}; expected text{}", join_some(names),
-       holds_out ? " beside those that are held out" : "",
+  fail({ExitCode::kBadData, "corpus.no_tokens"}, "{}: found no document with a token{}; expected text{}",
+       join_some(names), holds_out ? " beside those that are held out" : "",
        names.size() == 1 ? "" : " in at least one of them");
 }
 

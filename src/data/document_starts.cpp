@@ -14,7 +14,7 @@ constexpr std::int64_t kBlock = 4096;
 std::int64_t checked_count(const hdf5::File& file, const hdf5::Dataset& starts) {
   const std::vector<std::int64_t> shape = starts.shape();
   if (!starts.is_integer() || shape.size() != 1)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "data.token_file"},
          "the dataset 'document_starts' of {} has the shape {}{}; it must be a list of whole numbers, the "
          "position of each document's first token",
          file.name(), shape_text(shape), starts.is_integer() ? "" : " and holds no integers");
@@ -33,7 +33,7 @@ DocumentStarts::DocumentStarts(const hdf5::File& file, std::int64_t tokens)
     const std::span<const std::int64_t> values = read_block(block, room);
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] < least || values[i] >= tokens)
-        fail(ExitCode::kBadData,
+        fail({ExitCode::kBadData, "data.token_file"},
              "document_starts[{}] in {} is {}; positions must ascend and lie within the {} tokens, so at "
              "least "
              "{} was expected here. Were they made for another token file?",

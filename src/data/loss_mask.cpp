@@ -24,13 +24,14 @@ LossMask::LossMask(const hdf5::File& file, const std::vector<std::int64_t>& toke
     : mask_(file.dataset(kMaskPath)), file_name_(file.name()) {
   const bool has_numbers = mask_.is_integer() || mask_.is_enumeration();
   if (!has_numbers || mask_.shape() != tokens)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "data.token_file"},
          "the dataset 'loss_mask' of {} has the shape {}{}; it must hold a whole number for each of the "
          "tokens {}: 1 where the token is to be learnt, else 0",
          file.name(), shape_text(mask_.shape()), has_numbers ? "" : " and holds no integers",
          shape_text(tokens));
   if (const std::string reason = mask_.unreadable_reason(); !reason.empty())
-    fail(ExitCode::kBadData, "the dataset 'loss_mask' of {} cannot be read whole: {}", file.name(), reason);
+    fail({ExitCode::kBadData, "data.token_file"}, "the dataset 'loss_mask' of {} cannot be read whole: {}",
+         file.name(), reason);
 }
 
 void LossMask::mark(const hdf5::Hyperslab& tokens, std::span<TokenMark> marks) const {
@@ -38,7 +39,8 @@ void LossMask::mark(const hdf5::Hyperslab& tokens, std::span<TokenMark> marks) c
   mask_.read<std::int64_t>(tokens, values);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] != 0 && values[i] != 1)
-      fail(ExitCode::kBadData, "loss_mask{} in {} is {}; expected 1 where the token is to be learnt, else 0",
+      fail({ExitCode::kBadData, "data.token_file"},
+           "loss_mask{} in {} is {}; expected 1 where the token is to be learnt, else 0",
            shape_text(place_in(tokens, static_cast<std::int64_t>(i))), file_name_, values[i]);
     if (values[i] == 0 && marks[i] == TokenMark::kInside) marks[i] = TokenMark::kMasked;
   }

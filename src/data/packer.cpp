@@ -35,7 +35,7 @@ Packer::Packer(const TokenFile& file, const PackOptions& options, std::int64_t s
       counts_(count_documents(*starts_, rules_)),
       windows_(divide_up(counts_.documents, options.window)) {
   if (counts_.inputs == 0)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "data.token_file"},
          "{}: all of its {} documents have more than data.sequence_length = {} tokens, and "
          "data.long_documents = \"leave_out\" leaves out those",
          file.name(), counts_.documents, sequence_length);

@@ -110,7 +110,7 @@ void SourceFiles::require_targets() const {
   }
   if (idle.empty()) return;
   if (idle.size() == read)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "data.no_target"},
          "{}: none of the tokens that are read is a target, so there is nothing to predict: {}",
          join_some(idle), causes.front());
   for (std::size_t i = 0; i < idle.size(); ++i)

@@ -19,15 +19,15 @@ constexpr std::int64_t kCheckedTokens = 128 * std::int64_t{1024};
 
 hdf5::Dataset open_tokens(const hdf5::File& file) {
   if (!file.exists("/tokens"))
-    fail(ExitCode::kBadData, "{} has no dataset '{}'; it holds: {}", file.name(), kDataset,
-         printable(join_some(file.children("/"))));
+    fail({ExitCode::kBadData, "data.token_file"}, "{} has no dataset '{}'; it holds: {}", file.name(),
+         kDataset, printable(join_some(file.children("/"))));
   hdf5::Dataset tokens = file.dataset("/tokens");
   if (!tokens.is_integer())
-    fail(ExitCode::kBadData, "the dataset '{}' of {} does not hold integers; token ids are whole numbers",
-         kDataset, file.name());
+    fail({ExitCode::kBadData, "data.token_file"},
+         "the dataset '{}' of {} does not hold integers; token ids are whole numbers", kDataset, file.name());
   if (const std::string unreadable_reason = tokens.unreadable_reason(); !unreadable_reason.empty())
-    fail(ExitCode::kBadData, "the dataset '{}' of {} cannot be read whole: {}", kDataset, file.name(),
-         unreadable_reason);
+    fail({ExitCode::kBadData, "data.token_file"}, "the dataset '{}' of {} cannot be read whole: {}", kDataset,
+         file.name(), unreadable_reason);
   return tokens;
 }
 
@@ -35,7 +35,7 @@ std::int64_t stream_sequences(const hdf5::File& file, std::int64_t tokens, const
   const std::int64_t length = options.sequence_length;
   const std::int64_t least = options.keep_rest ? 2 : length + 1;
   if (tokens < least)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "data.token_file"},
          "the dataset '{}' of {} has {} tokens; data.sequence_length = {} needs at least {}", kDataset,
          file.name(), tokens, length, least);
   return (tokens - 1 + (options.keep_rest ? length - 1 : 0)) / length;
@@ -43,9 +43,11 @@ std::int64_t stream_sequences(const hdf5::File& file, std::int64_t tokens, const
 
 std::int64_t row_sequences(const hdf5::File& file, std::int64_t rows, std::int64_t width,
                            std::int64_t length) {
-  if (rows == 0) fail(ExitCode::kBadData, "the dataset '{}' of {} has no rows", kDataset, file.name());
+  if (rows == 0)
+    fail({ExitCode::kBadData, "data.token_file"}, "the dataset '{}' of {} has no rows", kDataset,
+         file.name());
   if (width != length + 1)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "data.token_file"},
          "the dataset '{}' of {} has rows of {} tokens, which is data.sequence_length = {} and one more "
          "target; the job "
          "says {}",
@@ -57,7 +59,7 @@ std::int64_t count_sequences(const hdf5::File& file, const std::vector<std::int6
                              const TokenFileOptions& options) {
   if (shape.size() == 1) return stream_sequences(file, shape[0], options);
   if (shape.size() == 2) return row_sequences(file, shape[0], shape[1], options.sequence_length);
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "data.token_file"},
        "the dataset '{}' of {} has the shape {}; it must be a stream [n] or rows [sequences, length + 1]",
        kDataset, file.name(), shape_text(shape));
 }
@@ -81,13 +83,14 @@ void check_separator(const hdf5::File& file, const TokenFileOptions& options) {
   if (!options.separator_token) return;
   if (DocumentStarts::are_in(file))
     fail(
-        ExitCode::kBadData,
+        {ExitCode::kBadData, "data.token_file"},
         "{} says where documents begin in its dataset 'document_starts', and the job in data.separator_token "
         "= {}; only one of them can count: leave out the key, or the dataset",
         file.name(), *options.separator_token);
   if (*options.separator_token >= options.vocab_size)
-    fail(ExitCode::kBadData, "data.separator_token = {} is no token: the model knows the ids 0 to {}",
-         *options.separator_token, options.vocab_size - 1);
+    fail({ExitCode::kBadData, "data.token_file"},
+         "data.separator_token = {} is no token: the model knows the ids 0 to {}", *options.separator_token,
+         options.vocab_size - 1);
 }
 
 }  // namespace
@@ -190,7 +193,7 @@ bool TokenFile::holds_target(std::span<const TokenMark> marks) const {
 
 const DocumentStarts& TokenFile::packable_documents() const {
   if (!is_stream_ || !starts_)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "data.token_file"},
          "data.pack: {} {}; packing needs the documents of a stream, as sluice tokenize writes them",
          file_.name(),
          is_stream_ ? "has no dataset 'document_starts'" : "has rows, each of which is a sequence already");
@@ -284,7 +287,7 @@ void TokenFile::require_known(std::int64_t first_token, std::span<const std::int
   const std::int64_t width = options_.sequence_length + 1;
   const std::string place =
       is_stream_ ? fmt::format("[{}]", token) : fmt::format("[{}, {}]", token / width, token % width);
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "data.token_id"},
        "{}{} in {} is {}, but the model knows the ids 0 to {}; the tokens were probably made with another "
        "model's tokenizer",
        kDataset, place, file_.name(), *found, options_.vocab_size - 1);

@@ -92,7 +92,7 @@ MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpo
                             : kind == MemoryKind::kPinned ? "the system pins no more"
                                                           : errno_text(errno);
   const std::int64_t available = on_device ? device::occupancy().free_bytes : available_memory_bytes();
-  fail(ExitCode::kTooLittle,
+  fail({ExitCode::kTooLittle, "base.memory"},
        "cannot allocate {} ({} bytes) of {} memory for {}: {}; available {}. Use more ranks or a machine "
        "with more memory, or "
        "raise the limit on this process if there is one (load.memory_limit, ulimit -d)",

@@ -7,7 +7,7 @@ namespace sluice::device {
 namespace {
 
 [[noreturn]] void refuse() {
-  fail(ExitCode::kBadConfig,
+  fail({ExitCode::kBadConfig, "device.not_built"},
        "device memory was asked for, but this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
 }
 
@@ -36,7 +36,8 @@ namespace sluice {
 bool has_cuda() { return false; }
 
 DeviceStream::DeviceStream() : handle_(nullptr), event_(nullptr) {
-  fail(ExitCode::kBadConfig, "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
+  fail({ExitCode::kBadConfig, "device.not_built"},
+       "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
 }
 
 DeviceStream::~DeviceStream() { handle_ = event_ = nullptr; }  // a build without CUDA makes no streams
@@ -50,7 +51,8 @@ bool DeviceStream::is_idle() const { return true; }
 Gpus list_gpus() { return {{}, "this build has no CUDA"}; }
 
 void use_gpu(int) {
-  fail(ExitCode::kBadConfig, "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
+  fail({ExitCode::kBadConfig, "device.not_built"},
+       "this build has no CUDA; configure it with -DSLUICE_CUDA=ON");
 }
 
 std::string cuda_version_text() { return "no CUDA"; }

@@ -187,7 +187,7 @@ class StoredLister {
 
   int quantised(const CheckpointEntry& entry, const Encoding& encoding, const KeyTarget& target) {
     if (encoding.codes != Codes::kFloat8E4M3)
-      fail(ExitCode::kBadConfig,
+      fail({ExitCode::kBadConfig, "job.not_for_model"},
            "export.format: found \"source\", expected \"plain\" because {} is {} in {} and this job changes "
            "it: only FP8 is made of changed weights. Export plain numbers, or, of adapters, these alone "
            "(export.adapters = \"keep\")",

@@ -58,7 +58,7 @@ at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted)
   std::int64_t broken = at::isfinite(logits).all().item<bool>() ? 0 : 1;
   comm().all_reduce_sum(std::span(&broken, 1));
   if (broken > 0)
-    fail(ExitCode::kNumerics,
+    fail({ExitCode::kNumerics, "train.not_finite"},
          "a logit is not finite, expected a number. Likely cause: broken weights; answer from an "
          "earlier checkpoint");
   return logits;

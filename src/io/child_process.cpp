@@ -68,7 +68,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 Pipe make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    fail(ExitCode::kTooLittle, "cannot make a pipe: {}", errno_text(errno));
+    fail({ExitCode::kTooLittle, "io.process"}, "cannot make a pipe: {}", errno_text(errno));
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
@@ -92,7 +92,8 @@ ChildProcess::ChildProcess(std::vector<std::string> words, const ChildStreams& s
   pid_t started = -1;
   const int error = ::posix_spawnp(&started, words.front().c_str(), settings.files(), settings.attributes(),
                                    pointers_to(words).data(), environ);
-  if (error != 0) fail(ExitCode::kTooLittle, "{} cannot be started: {}", words.front(), errno_text(error));
+  if (error != 0)
+    fail({ExitCode::kTooLittle, "io.process"}, "{} cannot be started: {}", words.front(), errno_text(error));
   process_ = started;
 }
 

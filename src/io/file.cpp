@@ -55,7 +55,7 @@ bool tells_residency(const std::filesystem::path& path, int descriptor) {
 void sync_directory(const std::filesystem::path& path) {
   const FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() < 0 || ::fsync(directory.get()) != 0)
-    fail(ExitCode::kIo, "cannot write the directory {} to disk: {}", path.string(), errno_text(errno));
+    fail(write_failure(errno), "cannot write the directory {} to disk: {}", path.string(), errno_text(errno));
 }
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
@@ -75,15 +75,18 @@ InputFile InputFile::open(const std::filesystem::path& path) {
   FileDescriptor descriptor(::open(path.c_str(), kReadOnly));
   if (descriptor.get() < 0) {
     const int error_number = errno;
-    if (error_number == ENXIO) fail(ExitCode::kBadData, "{} is not a regular file", path.string());
-    const ExitCode code = is_bad_path(error_number) ? ExitCode::kBadData : ExitCode::kIo;
-    fail(code, "cannot open {}: {}", path.string(), errno_text(error_number));
+    if (error_number == ENXIO)
+      fail({ExitCode::kBadData, "io.not_a_file"}, "{} is not a regular file", path.string());
+    const Cause cause = is_bad_path(error_number) ? Cause(ExitCode::kBadData, "io.not_found")
+                                                  : Cause(ExitCode::kIo, "io.read");
+    fail(cause, "cannot open {}: {}", path.string(), errno_text(error_number));
   }
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0)
-    fail(ExitCode::kIo, "cannot examine {}: {}", path.string(), errno_text(errno));
+    fail({ExitCode::kIo, "io.read"}, "cannot examine {}: {}", path.string(), errno_text(errno));
   if (!S_ISREG(status.st_mode))
-    fail(ExitCode::kBadData, "{} is {}, not a regular file", path.string(), kind_of(status.st_mode));
+    fail({ExitCode::kBadData, "io.not_a_file"}, "{} is {}, not a regular file", path.string(),
+         kind_of(status.st_mode));
   return InputFile(path, std::move(descriptor), status.st_size);
 }
 
@@ -108,10 +111,12 @@ void InputFile::read_at_least(std::int64_t needed, std::int64_t offset, std::spa
         ::pread(descriptor_.get(), out.data(), std::min(out.size(), kLargestTransfer), offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      fail(ExitCode::kIo, "cannot read {} at offset {}: {}", path_.string(), offset, errno_text(errno));
+      fail({ExitCode::kIo, "io.read"}, "cannot read {} at offset {}: {}", path_.string(), offset,
+           errno_text(errno));
     if (got == 0)
-      fail(ExitCode::kBadData, "{} ends at offset {}, {} bytes too early: it had {} bytes when it was opened",
-           path_.string(), offset, needed, size_bytes_);
+      fail({ExitCode::kBadData, "io.damaged"},
+           "{} ends at offset {}, {} bytes too early: it had {} bytes when it was opened", path_.string(),
+           offset, needed, size_bytes_);
     offset += got;
     needed -= got;
     out = out.subspan(static_cast<std::size_t>(got));
@@ -161,7 +166,7 @@ OutputFile OutputFile::create(const std::filesystem::path& path) {
   if (descriptor.get() < 0) {
     const int error_number = errno;
     const std::string link = dangling_link_text(path);
-    fail(ExitCode::kIo, "cannot create {}: {}", path.string(),
+    fail(write_failure(error_number), "cannot create {}: {}", path.string(),
          link.empty() ? errno_text(error_number) : link);
   }
   return OutputFile(path, std::move(descriptor));
@@ -183,7 +188,7 @@ std::optional<OutputFile> OutputFile::create_direct(const std::filesystem::path&
 OutputFile OutputFile::open(const std::filesystem::path& path) {
   FileDescriptor descriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (descriptor.get() < 0)
-    fail(ExitCode::kIo, "cannot open {} to write: {}", path.string(), errno_text(errno));
+    fail(write_failure(errno), "cannot open {} to write: {}", path.string(), errno_text(errno));
   return OutputFile(path, std::move(descriptor));
 }
 
@@ -199,7 +204,8 @@ void OutputFile::write_at(std::int64_t offset, std::span<const std::byte> data) 
         ::pwrite(descriptor_.get(), data.data(), std::min(data.size(), kLargestTransfer), offset);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0)
-      fail(ExitCode::kIo, "cannot write {} at offset {}: {}", path_.string(), offset, errno_text(errno));
+      fail(write_failure(errno), "cannot write {} at offset {}: {}", path_.string(), offset,
+           errno_text(errno));
     offset += put;
     data = data.subspan(static_cast<std::size_t>(put));
   }
@@ -207,7 +213,7 @@ void OutputFile::write_at(std::int64_t offset, std::span<const std::byte> data) 
 
 void OutputFile::resize(std::int64_t bytes) {
   if (::ftruncate(descriptor_.get(), bytes) != 0)
-    fail(ExitCode::kIo, "cannot set the length of {} to {} bytes: {}", path_.string(), bytes,
+    fail(write_failure(errno), "cannot set the length of {} to {} bytes: {}", path_.string(), bytes,
          errno_text(errno));
 }
 
@@ -217,7 +223,7 @@ void OutputFile::write_back(std::int64_t offset, std::int64_t bytes, unsigned fl
   // Some file systems do not know the call; close() writes then. But a failed write is reported only once, so
   // such errors must not be passed over.
   if (errno == EIO || errno == ENOSPC || errno == EDQUOT)
-    fail(ExitCode::kIo, "cannot write {} to disk: {}", path_.string(), errno_text(errno));
+    fail(write_failure(errno), "cannot write {} to disk: {}", path_.string(), errno_text(errno));
 }
 
 void OutputFile::start_writeback(std::int64_t offset, std::int64_t bytes) {
@@ -234,14 +240,14 @@ void OutputFile::close() {
   // nothing.
   const FileDescriptor descriptor(descriptor_.release());
   if (::fsync(descriptor.get()) != 0)
-    fail(ExitCode::kIo, "cannot write {} to disk: {}", path_.string(), errno_text(errno));
+    fail(write_failure(errno), "cannot write {} to disk: {}", path_.string(), errno_text(errno));
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::int64_t limit_bytes) {
   const InputFile file = InputFile::open(path);
   if (file.size_bytes() > limit_bytes)
-    fail(ExitCode::kBadData, "{} has {} bytes, more than the {} that such a file may have", path.string(),
-         file.size_bytes(), limit_bytes);
+    fail({ExitCode::kBadData, "io.not_a_file"}, "{} has {} bytes, more than the {} that such a file may have",
+         path.string(), file.size_bytes(), limit_bytes);
   std::string text(checked_cast<std::size_t>(file.size_bytes()), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(text)));
   return text;
@@ -257,7 +263,8 @@ void write_text_file(const std::filesystem::path& path, std::string_view text, D
     file.write_at(0, std::as_bytes(std::span(text)));
     if (durability == Durability::kDisk) file.close();
     if (::rename(temporary.c_str(), path.c_str()) != 0)
-      fail(ExitCode::kIo, "cannot rename {} to {}: {}", temporary.string(), path.string(), errno_text(errno));
+      fail(write_failure(errno), "cannot rename {} to {}: {}", temporary.string(), path.string(),
+           errno_text(errno));
   } catch (...) {
     std::filesystem::remove(temporary, ignored);
     throw;

@@ -104,7 +104,7 @@ void require_hard_link(hid_t file, const std::string& path, const Doing& doing) 
   if (info.type == H5L_TYPE_EXTERNAL &&
       H5Lunpack_elink_val(target.data(), target.size(), nullptr, &name, &object) >= 0)
     target = fmt::format("{} in the file {}", object, name);
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "io.hdf5"},
        "{} of {} is {} link, to {}; links are not followed: name the file that holds the data, and give the "
        "dataset its name there",
        path, doing.file, info.type == H5L_TYPE_EXTERNAL ? "an external" : "a symbolic",
@@ -158,8 +158,10 @@ File File::create(const std::filesystem::path& path, std::string shown_name) {
   silence();
   const std::string name = shown_name.empty() ? path.string() : std::move(shown_name);
   if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path()))
-    fail(ExitCode::kIo, "cannot create {}: there is no directory {}", name, path.parent_path().string());
-  if (std::filesystem::exists(path)) fail(ExitCode::kIo, "cannot create {}: it exists already", name);
+    fail({ExitCode::kIo, "io.not_found"}, "cannot create {}: there is no directory {}", name,
+         path.parent_path().string());
+  if (std::filesystem::exists(path))
+    fail({ExitCode::kIo, "io.exists"}, "cannot create {}: it exists already", name);
   const Doing doing{ExitCode::kIo, "create", "", name};
   const Handle access = creating_access(doing);
   Handle file = own<H5Fclose>(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.id()), doing);
@@ -202,7 +204,7 @@ std::vector<std::string> File::children(const std::string& group) const {
 }
 
 Dataset File::dataset(const std::string& path) const {
-  if (!exists(path)) fail(ExitCode::kBadData, "{} has no dataset {}", name_, path);
+  if (!exists(path)) fail({ExitCode::kBadData, "io.hdf5"}, "{} has no dataset {}", name_, path);
   const Doing doing{ExitCode::kBadData, "open the dataset", path, name_};
   require_hard_link(handle_.id(), path, doing);
   return Dataset(name_, path, open_dataset(handle_.id(), path, doing));
@@ -322,9 +324,9 @@ std::int64_t File::allocated_bytes() const {
 std::int64_t File::lengthen(std::int64_t bytes) {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0)
-    fail(ExitCode::kIo, "cannot examine {}: {}", name_, errno_text(errno));
+    fail(write_failure(errno), "cannot examine {}: {}", name_, errno_text(errno));
   if (status.st_size < bytes && ::ftruncate(descriptor_, bytes) != 0)
-    fail(ExitCode::kIo, "cannot lengthen {} to {} bytes: {}", name_, bytes, errno_text(errno));
+    fail(write_failure(errno), "cannot lengthen {} to {} bytes: {}", name_, bytes, errno_text(errno));
   return status.st_size;
 }
 
@@ -339,7 +341,7 @@ void File::declare_length() {
   const std::array<unsigned char, 8> field = little_endian(static_cast<std::uint64_t>(bytes));
   if (has_superblock &&
       ::pwrite(descriptor_, field.data(), field.size(), kEndOfFileField) != std::ssize(field))
-    fail(ExitCode::kIo, "cannot write {} at offset {}: {}", name_, kEndOfFileField, errno_text(errno));
+    fail(write_failure(errno), "cannot write {} at offset {}: {}", name_, kEndOfFileField, errno_text(errno));
   declared_bytes_ = bytes;
 }
 

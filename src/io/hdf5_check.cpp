@@ -25,7 +25,7 @@ std::string innermost_message() {
 
 void fail_doing(const Doing& doing) {
   const std::string_view of = doing.object.empty() ? "" : " of ";
-  fail(doing.code, "cannot {} {}{}{}: HDF5 says: {}", doing.what, doing.object, of, doing.file,
+  fail({doing.code, "io.hdf5"}, "cannot {} {}{}{}: HDF5 says: {}", doing.what, doing.object, of, doing.file,
        innermost_message());
 }
 

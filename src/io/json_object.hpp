@@ -53,7 +53,8 @@ template <class Json = nlohmann::json>
 [[nodiscard]] Json parse_json(std::string_view text, std::string_view prefix) {
   const auto limit_depth = [&](int depth, typename Json::parse_event_t, const Json&) {
     if (depth > kMaxJsonDepth)
-      fail(ExitCode::kBadData, "{}found values nested deeper than {} levels", prefix, kMaxJsonDepth);
+      fail({ExitCode::kBadData, "io.json"}, "{}found values nested deeper than {} levels", prefix,
+           kMaxJsonDepth);
     return true;
   };
   const auto take_marked = [&](int depth, typename Json::parse_event_t event, Json& value) {
@@ -66,10 +67,10 @@ template <class Json = nlohmann::json>
   try {
     return marked ? Json::parse(*marked, take_marked) : Json::parse(text, limit_depth);
   } catch (const typename Json::parse_error& error) {
-    fail(ExitCode::kBadData, "{}is not valid JSON ({}){}", prefix, printable(error.what(), 200),
+    fail({ExitCode::kBadData, "io.json"}, "{}is not valid JSON ({}){}", prefix, printable(error.what(), 200),
          json_fault_hint(error.what(), error.byte, marked ? *marked : text));
   } catch (const typename Json::exception& error) {
-    fail(ExitCode::kBadData, "{}is not valid JSON ({})", prefix, printable(error.what(), 200));
+    fail({ExitCode::kBadData, "io.json"}, "{}is not valid JSON ({})", prefix, printable(error.what(), 200));
   }
 }
 
@@ -78,7 +79,8 @@ template <class Json = nlohmann::json>
 [[nodiscard]] Json parse_json_object(std::string_view text, std::string_view prefix) {
   Json document = parse_json<Json>(text, prefix);
   if (!document.is_object())
-    fail(ExitCode::kBadData, "{}found a JSON {}, expected an object", prefix, document.type_name());
+    fail({ExitCode::kBadData, "io.json"}, "{}found a JSON {}, expected an object", prefix,
+         document.type_name());
   return document;
 }
 

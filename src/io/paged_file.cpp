@@ -30,9 +30,10 @@ constexpr double kDropSeconds = 0.5;
 void require_disk(const fs::path& directory) {
   struct statfs info {};
   if (::statfs(directory.c_str(), &info) != 0)
-    fail(ExitCode::kIo, "memory.offload_path: cannot look at {}: {}", directory.string(), errno_text(errno));
+    fail({ExitCode::kIo, "io.read"}, "memory.offload_path: cannot look at {}: {}", directory.string(),
+         errno_text(errno));
   if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC)
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.storage"},
          "memory.offload_path: {} lies in memory (tmpfs), expected a directory on a local disk",
          directory.string());
 }
@@ -44,7 +45,7 @@ FileDescriptor open_unnamed(const fs::path& directory) {
   std::string name = (directory / "sluice-offload-XXXXXX").string();
   FileDescriptor named(::mkostemp(name.data(), O_CLOEXEC));
   if (named.get() < 0)
-    fail(ExitCode::kIo, "memory.offload_path: cannot create a file in {}: {}", directory.string(),
+    fail(write_failure(errno), "memory.offload_path: cannot create a file in {}: {}", directory.string(),
          errno_text(errno));
   ::unlink(name.c_str());
   return named;
@@ -77,12 +78,12 @@ void PagedFile::create(const fs::path& directory, std::int64_t bytes) {
   require_disk(directory);
   file_ = open_unnamed(directory);
   direct_ = open_again(file_.get());
-  if (direct_.get() < 0) fail(ExitCode::kIo, "cannot open {}: {}", name_, errno_text(errno));
+  if (direct_.get() < 0) fail(write_failure(errno), "cannot open {}: {}", name_, errno_text(errno));
   int error = ::fallocate(file_.get(), 0, 0, bytes) == 0 ? 0 : errno;
   if (error == EOPNOTSUPP) error = ::posix_fallocate(file_.get(), 0, bytes);
   if (error != 0)
     fail(
-        ExitCode::kIo,
+        write_failure(error),
         "cannot allocate {} for {}: {}. memory.offload_path leads to another disk, and a larger memory.limit "
         "keeps more in memory",
         format_bytes(bytes), name_, errno_text(error));
@@ -135,7 +136,8 @@ void PagedFile::page() {
   const Workers::Lock lock = workers_.lock();
   workers_.rethrow();
   if (!std::exchange(is_mapped_, false)) return;
-  if (::fdatasync(file_.get()) != 0) fail(ExitCode::kIo, "cannot write {}: {}", name_, errno_text(errno));
+  if (::fdatasync(file_.get()) != 0)
+    fail(write_failure(errno), "cannot write {}: {}", name_, errno_text(errno));
   for (Region& region : regions_) {
     if (!region.digest) region.digest = digest_of_memory(region);
     unmap_region(region);
@@ -237,7 +239,8 @@ std::int64_t PagedFile::written_bytes() const {
 
 void PagedFile::wait(Workers::Lock& lock, const std::function<bool()>& done, const char* what) {
   if (!workers_.wait(lock, done, limit_seconds_))
-    fail(ExitCode::kIo, "{} did not {} within {:g} s: the disk does not answer", name_, what, limit_seconds_);
+    fail({ExitCode::kIo, "io.stalled"}, "{} did not {} within {:g} s: the disk does not answer", name_, what,
+         limit_seconds_);
 }
 
 /// Releases a region's memory. The caller holds the mutex.
@@ -256,8 +259,8 @@ void PagedFile::move(const Region& region, std::int64_t begin, std::int64_t end,
                                  : ::pread(direct_.get(), region.data + done, count, region.offset + done);
     if (moved < 0 && errno == EINTR) continue;
     if (moved <= 0)
-      fail(ExitCode::kIo, "cannot {} {} of {} at byte {}: {}", writes ? "write" : "read",
-           format_bytes(end - done), name_, region.offset + done,
+      fail(moved < 0 ? write_failure(errno) : Cause(ExitCode::kIo), "cannot {} {} of {} at byte {}: {}",
+           writes ? "write" : "read", format_bytes(end - done), name_, region.offset + done,
            moved < 0 ? errno_text(errno) : "it ends there");
     done += moved;
   }
@@ -290,7 +293,7 @@ void PagedFile::read(Region& region) {
   const Digest digest = transfer(region, /*writes=*/false);
   const Workers::Lock lock = workers_.lock();
   if (region.digest && *region.digest != digest)
-    fail(ExitCode::kIo,
+    fail({ExitCode::kIo, "io.damaged"},
          "{}: bytes {} to {} are not what was written there: the disk, or its driver, is broken", name_,
          region.offset, region.offset + region.bytes);
   read_bytes_ += region.bytes;
@@ -320,7 +323,8 @@ void PagedFile::drop_mapped_pages() {
   const Workers::Lock lock = workers_.lock();
   since_drop_.restart();
   if (!is_mapped_) return;
-  if (::fdatasync(file_.get()) != 0) fail(ExitCode::kIo, "cannot write {}: {}", name_, errno_text(errno));
+  if (::fdatasync(file_.get()) != 0)
+    fail(write_failure(errno), "cannot write {}: {}", name_, errno_text(errno));
   for (const Region& region : regions_)
     ::madvise(region.data, static_cast<std::size_t>(region.bytes), MADV_DONTNEED);
   ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_DONTNEED);

@@ -14,7 +14,7 @@ fs::file_type type_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::none)
-    fail(ExitCode::kIo, "cannot look at {}: {}", path.string(), errno_text(error.value()));
+    fail({ExitCode::kIo, "io.read"}, "cannot look at {}: {}", path.string(), errno_text(error.value()));
   return status.type();
 }
 
@@ -31,7 +31,7 @@ std::vector<fs::path> entries_in(const fs::path& directory) {
   for (; !error && entry != fs::directory_iterator(); entry.increment(error))
     entries.push_back(entry->path());
   if (error && error.value() != ENOENT && error.value() != ENOTDIR)
-    fail(ExitCode::kIo, "cannot list {}: {}", directory.string(), errno_text(error.value()));
+    fail({ExitCode::kIo, "io.read"}, "cannot list {}: {}", directory.string(), errno_text(error.value()));
   return entries;
 }
 
@@ -52,7 +52,7 @@ void make_directories(const fs::path& directory) {
   fs::create_directories(directory, error);
   if (!error) return;
   const std::string link = dangling_link_text(directory);
-  fail(ExitCode::kIo, "cannot create the directory {}: {}", directory.string(),
+  fail(write_failure(error.value()), "cannot create the directory {}: {}", directory.string(),
        link.empty() ? errno_text(error.value()) : link);
 }
 

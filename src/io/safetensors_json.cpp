@@ -241,7 +241,8 @@ RawHeader parse_safetensors_json(std::string_view json, const std::string& file)
 }
 
 void reject_safetensors(const std::string& file, std::string_view rule, const std::string& found) {
-  fail(ExitCode::kBadData, "{} is not a valid safetensors file: {} (rule {})", file, found, rule);
+  fail({ExitCode::kBadData, "io.safetensors"}, "{} is not a valid safetensors file: {} (rule {})", file,
+       found, rule);
 }
 
 }  // namespace sluice

@@ -34,7 +34,7 @@ fs::path create_directory_beside(const fs::path& target, std::string_view word) 
   for (;;) {
     const fs::path path = name_beside(target, word);
     if (::mkdir(path.c_str(), 0777) == 0) return path;
-    if (errno != EEXIST) fail(ExitCode::kIo, "cannot create {}: {}", path.string(), errno_text(errno));
+    if (errno != EEXIST) fail(write_failure(errno), "cannot create {}: {}", path.string(), errno_text(errno));
   }
 }
 
@@ -55,10 +55,11 @@ fs::path name_beside(const fs::path& target, std::string_view word) {
 StagedDirectory::StagedDirectory(const fs::path& target, IfTaken if_taken, Leftovers leftovers)
     : target_(normal(target)), if_taken_(if_taken) {
   if (const std::string link = dangling_link_text(target_); !link.empty() && if_taken_ == IfTaken::kRefuse)
-    fail(ExitCode::kUsage, "{} cannot be made: {}; choose another name or remove the link", target_.string(),
-         link);
+    fail({ExitCode::kUsage, "io.exists"}, "{} cannot be made: {}; choose another name or remove the link",
+         target_.string(), link);
   if (if_taken_ == IfTaken::kRefuse && !is_free(target_))
-    fail(ExitCode::kUsage, "{} is already there; choose another name or remove it", target_.string());
+    fail({ExitCode::kUsage, "io.exists"}, "{} is already there; choose another name or remove it",
+         target_.string());
   if (leftovers == Leftovers::kAreNamed) name_leftovers(target_);
   make_directories(target_.parent_path());
   staging_ = create_directory_beside(target_, "partial");
@@ -68,7 +69,7 @@ bool StagedDirectory::is_free(const fs::path& target) {
   std::error_code error;
   const fs::file_type type = fs::symlink_status(target, error).type();
   if (type == fs::file_type::none)
-    fail(ExitCode::kIo, "cannot look at {}: {}", target.string(), errno_text(error.value()));
+    fail({ExitCode::kIo, "io.read"}, "cannot look at {}: {}", target.string(), errno_text(error.value()));
   return type == fs::file_type::not_found || (directory_exists(target) && entries_in(target).empty());
 }
 
@@ -97,8 +98,8 @@ bool StagedDirectory::rename_to(const fs::path& name) const {
   fs::rename(staging_, name, error);
   if (!error) return true;
   if (if_taken_ == IfTaken::kNextName && !is_free(name)) return false;
-  fail(ExitCode::kIo, "cannot rename {} to {}: {}; the result stays under its first name", staging_.string(),
-       name.string(), error.message());
+  fail(write_failure(error.value()), "cannot rename {} to {}: {}; the result stays under its first name",
+       staging_.string(), name.string(), error.message());
 }
 
 }  // namespace sluice

@@ -22,7 +22,8 @@ constexpr int kLookMilliseconds = 100;
 
 FileDescriptor make_socket() {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.get() < 0) fail(ExitCode::kIo, "cannot create a TCP socket: {}", errno_text(errno));
+  if (socket.get() < 0)
+    fail({ExitCode::kIo, "io.connection"}, "cannot create a TCP socket: {}", errno_text(errno));
   return socket;
 }
 
@@ -35,7 +36,8 @@ sockaddr_in address_of(in_addr address, int port) {
 }
 
 void require_no_stop(const std::stop_token& stop, const std::string& peer) {
-  if (stop.stop_requested()) fail(ExitCode::kIo, "the connection with {} was given up", peer);
+  if (stop.stop_requested())
+    fail({ExitCode::kIo, "io.connection"}, "the connection with {} was given up", peer);
 }
 
 /// Waits for one of `events` or an error for the time between two looks; returns whether it came.
@@ -53,17 +55,17 @@ TcpStream TcpStream::connect(const std::string& address, int port, TcpLimit limi
   const std::string peer = fmt::format("{} port {}", address, port);
   in_addr ipv4{};
   if (::inet_pton(AF_INET, address.c_str(), &ipv4) != 1)
-    fail(ExitCode::kIo, "'{}' is not an IPv4 address", address);
+    fail({ExitCode::kIo, "io.connection"}, "'{}' is not an IPv4 address", address);
   const sockaddr_in to = address_of(ipv4, port);
   TcpStream stream(make_socket(), peer, std::move(limit));
   const int socket = stream.socket_.get();
   if (::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return stream;
-  if (errno != EINPROGRESS) fail(ExitCode::kIo, "{}: {}", peer, errno_text(errno));
+  if (errno != EINPROGRESS) fail({ExitCode::kIo, "io.connection"}, "{}: {}", peer, errno_text(errno));
   stream.wait_for(POLLOUT, "answered");
   int error = 0;
   socklen_t size = sizeof error;
   ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error != 0) fail(ExitCode::kIo, "{}: {}", peer, errno_text(error));
+  if (error != 0) fail({ExitCode::kIo, "io.connection"}, "{}: {}", peer, errno_text(error));
   return stream;
 }
 
@@ -72,7 +74,7 @@ void TcpStream::wait_for(short events, const char* what) const {
   while (!look(socket_.get(), events)) {
     require_no_stop(limit_.stop, peer_);
     if (watch.seconds() > limit_.seconds)
-      fail(ExitCode::kIo, "{} has {} nothing for {:.0f} s", peer_, what, watch.seconds());
+      fail({ExitCode::kIo, "io.connection"}, "{} has {} nothing for {:.0f} s", peer_, what, watch.seconds());
   }
   require_no_stop(limit_.stop, peer_);
 }
@@ -85,7 +87,7 @@ void TcpStream::send(std::span<const std::byte> bytes) {
     else if (errno == EAGAIN || errno == EINTR)
       wait_for(POLLOUT, "taken");
     else
-      fail(ExitCode::kIo, "{}: {}", peer_, errno_text(errno));
+      fail({ExitCode::kIo, "io.connection"}, "{}: {}", peer_, errno_text(errno));
   }
 }
 
@@ -95,11 +97,12 @@ void TcpStream::receive(std::span<std::byte> out) {
     if (count > 0)
       out = out.subspan(static_cast<std::size_t>(count));
     else if (count == 0)
-      fail(ExitCode::kIo, "{} closed the connection {} bytes too early", peer_, out.size());
+      fail({ExitCode::kIo, "io.connection"}, "{} closed the connection {} bytes too early", peer_,
+           out.size());
     else if (errno == EAGAIN || errno == EINTR)
       wait_for(POLLIN, "sent");
     else
-      fail(ExitCode::kIo, "{}: {}", peer_, errno_text(errno));
+      fail({ExitCode::kIo, "io.connection"}, "{}: {}", peer_, errno_text(errno));
   }
 }
 
@@ -109,7 +112,7 @@ TcpListener::TcpListener() : socket_(make_socket()) {
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   if (::bind(socket_.get(), any, size) != 0 || ::listen(socket_.get(), SOMAXCONN) != 0 ||
       ::getsockname(socket_.get(), any, &size) != 0)
-    fail(ExitCode::kIo, "cannot open a TCP port to listen on: {}", errno_text(errno));
+    fail({ExitCode::kIo, "io.connection"}, "cannot open a TCP port to listen on: {}", errno_text(errno));
   port_ = ntohs(address.sin_port);
 }
 
@@ -124,13 +127,14 @@ TcpStream TcpListener::accept(const TcpLimit& limit) const {
     FileDescriptor socket(::accept4(socket_.get(), any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.get() >= 0) return {std::move(socket), ipv4_text(from.sin_addr), limit};
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-      fail(ExitCode::kIo, "port {}: {}", port_, errno_text(errno));
+      fail({ExitCode::kIo, "io.connection"}, "port {}: {}", port_, errno_text(errno));
   }
 }
 
 std::vector<std::string> own_addresses() {
   const auto interfaces = ipv4_interfaces();
-  if (!interfaces) fail(ExitCode::kIo, "cannot list the network interfaces: {}", errno_text(errno));
+  if (!interfaces)
+    fail({ExitCode::kIo, "io.connection"}, "cannot list the network interfaces: {}", errno_text(errno));
   std::vector<std::string> addresses, loopback;
   for (const Ipv4Interface& each : *interfaces)
     if (each.is_up) (each.is_loopback ? loopback : addresses).push_back(ipv4_text(each.address));

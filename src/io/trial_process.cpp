@@ -25,8 +25,7 @@
 namespace sluice {
 namespace {
 
-struct Finding {
-  ExitCode code = ExitCode::kDone;
+struct Finding : Cause {
   std::string text{};
 };
 
@@ -34,7 +33,7 @@ Finding finding_of(const std::function<void()>& look) {
   try {
     look();
   } catch (const Error& error) {
-    return {error.code(), error.what()};
+    return {error.cause(), error.what()};
   } catch (const std::bad_alloc&) {
     return {ExitCode::kBadData, ""};
   } catch (const std::exception& error) {
@@ -75,6 +74,7 @@ void become_a_trial(const TrialLimits& limits, std::int64_t address_space) {
   const Finding finding = finding_of(look);
   ByteWriter out;
   out.number(static_cast<std::int64_t>(finding.code));
+  out.text(finding.id.text());
   out.text(finding.text);
   std::string_view rest = out.bytes();
   while (!rest.empty()) {
@@ -97,7 +97,7 @@ std::string all_of(int pipe) {
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& found) {
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "io.damaged"},
        "{} is damaged or malicious: the library that reads it {}. It was tried in a process of "
        "its own",
        file, found);
@@ -115,7 +115,8 @@ void try_in_child(const std::string& file, const std::function<void()>& look, co
   auto [from_child, to_parent] = make_pipe();
   const std::int64_t address_space = address_space_bytes();
   const pid_t forked = ::fork();
-  if (forked < 0) fail(ExitCode::kTooLittle, "cannot examine {}: no process: {}", file, errno_text(errno));
+  if (forked < 0)
+    fail({ExitCode::kTooLittle, "io.process"}, "cannot examine {}: no process: {}", file, errno_text(errno));
   if (forked == 0) {
     become_a_trial(limits, address_space);
     run_child(to_parent.get(), look);
@@ -125,18 +126,19 @@ void try_in_child(const std::string& file, const std::function<void()>& look, co
   const std::optional<int> status = child.wait_until(Deadline(limits.seconds));
   if (!status) refuse(file, fmt::format("did not come to an end within {:g} s", limits.seconds));
   if (WIFSIGNALED(*status) && is_from_outside(WTERMSIG(*status)))
-    fail(ExitCode::kTooLittle, "the process that examined {} was ended from outside by {}{}", file,
-         ::strsignal(WTERMSIG(*status)),
+    fail({ExitCode::kTooLittle, "io.process"}, "the process that examined {} was ended from outside by {}{}",
+         file, ::strsignal(WTERMSIG(*status)),
          WTERMSIG(*status) == SIGKILL ? ", as the kernel does where memory runs out" : "");
   if (WIFSIGNALED(*status)) refuse(file, fmt::format("crashed ({})", ::strsignal(WTERMSIG(*status))));
   const std::string answer = all_of(from_child.get());
   if (answer.empty()) refuse(file, "ended the process");
   ByteReader in(answer);
   const auto code = static_cast<ExitCode>(in.number());
+  const FailureId id(in.text());
   const std::string text = in.text();
   if (code == ExitCode::kDone) return;
   if (text.empty()) refuse(file, fmt::format("wanted more than {} MiB of memory", limits.extra_bytes >> 20));
-  throw Error(code, text);
+  throw Error({code, id}, text);
 }
 
 }  // namespace sluice

@@ -53,13 +53,13 @@ ModelDescription describe_model_of(const ModelSettings& settings) {
     require_model_directory(settings.path);  // as it is written, which a name on the hub is told by
     return describe_model(error ? settings.path : absolute.lexically_normal(), settings.dtype);
   } catch (const Error& e) {
-    fail(e.code(), "model.path: {}", e.what());
+    fail(e.cause(), "model.path: {}", e.what());
   }
 }
 
 void require_writable_experts(const JobConfig& config, const ModelDescription& model) {
   if (config.export_.experts != ExportExperts::kPerExpert || !model.manifest.has_transposed_experts()) return;
-  fail(ExitCode::kBadConfig,
+  fail({ExitCode::kBadConfig, "job.not_for_model"},
        "export.experts: found \"per_expert\", expected \"source\" or \"fused\": checkpoints of {} have all "
        "experts of a layer in one tensor, and no name for one of them",
        model.config.model_type);
@@ -69,7 +69,7 @@ void require_short_sequences(const JobConfig& config, const ModelConfig& model) 
   const SequenceLimit& limit = model.sequence_limit;
   const auto require = [&](const char* key, std::int64_t tokens) {
     if (tokens > limit.tokens)
-      fail(ExitCode::kBadConfig,
+      fail({ExitCode::kBadConfig, "job.not_for_model"},
            "{}: found {}, expected at most {} = {} for {}: {}, which this version does not compute", key,
            tokens, limit.key, limit.tokens, model.model_type, limit.reason);
   };
@@ -122,7 +122,7 @@ Blueprint::Blueprint(JobConfig job, StoredTensors published)
 ShardPlan Blueprint::shard_plan(int world) const {
   const auto wanted = static_cast<int>(config.parallel.expert_parallel);
   if (config.memory.offload == Offload::kSource && wanted != 0 && wanted != world)
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.ranks"},
          "parallel.expert_parallel: found {} with memory.offload = \"source\", expected 0 or the number of "
          "ranks, {}, because a rank reads whole experts that it has for itself",
          wanted, world);

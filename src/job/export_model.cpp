@@ -97,7 +97,7 @@ ExportContent content_of_job(const Blueprint& blueprint, const SourceIndex* sour
 /// Error(kBadConfig) if an export must be like its source, but model.path has no weights.
 void require_source(const JobConfig& config) {
   if (is_as_source(config) && !holds_weights(config.model.path))
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.not_for_model"},
          "export.format: found \"source\", expected \"plain\", because model.path, {}, is no published "
          "checkpoint whose bytes could be copied",
          config.model.path.string());
@@ -277,10 +277,10 @@ bool exports_weights(const JobConfig& config) {
 ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards) {
   const JobConfig& config = blueprint.config;
   if (!StagedDirectory::is_free(config.export_.path))
-    fail(ExitCode::kBadConfig, "export.path: {} is already there; choose another name or remove it",
-         config.export_.path.string());
+    fail({ExitCode::kBadConfig, "io.exists"},
+         "export.path: {} is already there; choose another name or remove it", config.export_.path.string());
   if (config.export_.adapters == ExportAdapters::kMerge && blueprint.model.adapters.empty())
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.not_for_model"},
          "export.adapters: found \"merge\", expected \"keep\", because the job has no adapter");
   const ExportSize size =
       exports_adapter(blueprint) ? size_of_adapter(blueprint) : size_of_model(blueprint, shards);

@@ -70,7 +70,9 @@ void remove_segments(const fs::path& file) {
   std::error_code error;
   for (int number = 1; fs::remove(metrics_segment(file, number), error); ++number) {
   }
-  if (error) fail(ExitCode::kIo, "cannot replace the segments of {}: {}", file.string(), error.message());
+  if (error)
+    fail(write_failure(error.value()), "cannot replace the segments of {}: {}", file.string(),
+         error.message());
 }
 
 struct Result {
@@ -101,7 +103,7 @@ void require_no_results(const JobConfig& config) {
   for (const Result& result : results_of(config)) {
     if (!fs::exists(result.file) || continues_run(config)) continue;
     const bool is_done_already = tells_done(status_if_readable(config.job.output)) && is_job_of_run(config);
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.output_taken"},
          "job.output: {}{}; give this run another job.output, or set job.overwrite = true to replace it",
          result.file.string(),
          is_done_already ? " has the results of this very job, which is done already"
@@ -113,7 +115,7 @@ void require_no_results(const JobConfig& config) {
 void require_no_other_job_file(const fs::path& file) {
   if (!path_exists(file)) return;
   if (!is_job_copy(file))
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.output_taken"},
          "job.output: {} is not a copy that this version of sluice wrote, and the copy of this run's job "
          "would "
          "replace it; rename it, or choose another directory",
@@ -200,7 +202,8 @@ void RunDirectory::set_plan(const std::string& text) const {
 fs::path RunDirectory::new_file(const fs::path& name) const {
   std::error_code error;
   if (is_root_ && overwrites_) fs::remove(file(name), error);
-  if (error) fail(ExitCode::kIo, "cannot replace {}: {}", file(name).string(), error.message());
+  if (error)
+    fail(write_failure(error.value()), "cannot replace {}: {}", file(name).string(), error.message());
   return file(name);
 }
 
@@ -250,7 +253,8 @@ void RunDirectory::set_done(ExitCode ending, const std::string& note) noexcept {
   const std::lock_guard lock(mutex_);
   heartbeat_.request_stop();
   state_ = ending == ExitCode::kResumable ? "saved" : "done";
-  end_ = {ending, ending == ExitCode::kResumable ? "ended by a signal; run again to go on" : note};
+  end_ = {{ending, "job.signal"},
+          ending == ExitCode::kResumable ? "ended by a signal; run again to go on" : note};
   if (is_root_) try_write_status();
 }
 
@@ -271,11 +275,12 @@ void RunDirectory::set_ended_by(int signal_number, ExitCode code, const std::str
   if (!is_root_ || state_ == "done" || state_ == "saved" || tells_of_failure(kAnyCode)) return;
   if (code == ExitCode::kResumable) {
     state_ = "saved";
-    end_ = {code, fmt::format("ended by {}, checkpoint saved; run the same command again to resume",
-                              signal_name(signal_number))};
+    end_ = {{code, "job.signal"},
+            fmt::format("ended by {}, checkpoint saved; run the same command again to resume",
+                        signal_name(signal_number))};
   } else {
     state_ = "failed";
-    end_ = {code,
+    end_ = {{code, "job.signal"},
             fmt::format("ended by {}: {}", signal_name(signal_number),
                         cause.empty() ? "from the scheduler or a user, or from the launcher because another "
                                         "rank has died"
@@ -327,6 +332,7 @@ void RunDirectory::write_status(Durability durability) const {
     status["best_held_out_loss"] = best_loss_;
   }
   if (end_) status["exit_code"] = static_cast<int>(end_->code);
+  if (end_ && end_->failed()) status["id"] = end_->id.text();
   if (end_ && !end_->text.empty()) status["message"] = end_->text;
   sluice::write_status(path_, status, durability);
 }

@@ -38,25 +38,27 @@ std::string files_seen(const JobConfig& config) {
 
 void require_creatable(std::string_view key, const fs::path& target) {
   if (const std::string link = dangling_link_text(target); !link.empty())
-    fail(ExitCode::kIo, "{}: {} cannot be created: {}", key, target.string(), link);
+    fail({ExitCode::kIo, "job.not_writable"}, "{}: {} cannot be created: {}", key, target.string(), link);
   const fs::path place = existing_part(fs::absolute(target).lexically_normal().parent_path());
   std::error_code error;
   if (!fs::is_directory(place, error))
-    fail(ExitCode::kIo, "{}: {} cannot be created: {} is not a directory", key, target.string(),
-         place.string());
+    fail({ExitCode::kIo, "job.not_writable"}, "{}: {} cannot be created: {} is not a directory", key,
+         target.string(), place.string());
   if (::access(place.c_str(), W_OK | X_OK) != 0)
-    fail(ExitCode::kIo, "{}: {} cannot be created in {}: {}", key, target.string(), place.string(),
-         errno_text(errno));
+    fail({ExitCode::kIo, "job.not_writable"}, "{}: {} cannot be created in {}: {}", key, target.string(),
+         place.string(), errno_text(errno));
 }
 
 void require_room(std::string_view key, std::string_view what, const fs::path& directory, std::int64_t bytes,
                   std::string_view advice) {
   std::error_code error;
   const fs::space_info space = fs::space(existing_part(directory), error);
-  if (error) fail(ExitCode::kIo, "{}: cannot look at {}: {}", key, directory.string(), error.message());
+  if (error)
+    fail({ExitCode::kIo, "io.read"}, "{}: cannot look at {}: {}", key, directory.string(), error.message());
   if (space.available >= static_cast<std::uintmax_t>(bytes)) return;
-  fail(ExitCode::kIo, "{}: {} {} in {}, whose file system has {} free. {}", key, what, format_bytes(bytes),
-       directory.string(), format_bytes(static_cast<std::int64_t>(space.available)), advice);
+  fail({ExitCode::kIo, "job.disk_room"}, "{}: {} {} in {}, whose file system has {} free. {}", key, what,
+       format_bytes(bytes), directory.string(), format_bytes(static_cast<std::int64_t>(space.available)),
+       advice);
 }
 
 void try_to_create_beside(std::string_view key, const fs::path& target) {
@@ -64,7 +66,7 @@ void try_to_create_beside(std::string_view key, const fs::path& target) {
   try {
     OutputFile::create(trial).close();
   } catch (const Error& error) {
-    fail(error.code(), "{}: nothing can be written to {}: {}", key, target.parent_path().string(),
+    fail(error.cause(), "{}: nothing can be written to {}: {}", key, target.parent_path().string(),
          error.what());
   }
   std::error_code ignored;
@@ -84,7 +86,7 @@ void require_shared_directory(Communicator& comm, std::string_view key, const fs
     try {
       OutputFile::create(file).close();
     } catch (const Error& error) {
-      fail(error.code(), "{}: {}. Every rank writes its part there, so all must see what rank 0 made", key,
+      fail(error.cause(), "{}: {}. Every rank writes its part there, so all must see what rank 0 made", key,
            error.what());
     }
   });

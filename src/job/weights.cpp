@@ -117,7 +117,7 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
 void require_none(const JobConfig& config, const std::string& tensor) {
   if (tensor.empty()) return;
   const std::string model = config.model.path.string();
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "weights.not_finite"},
        "{}: NaN or infinity in the weights, first in {}; whatever is computed with them is the same. `sluice "
        "verify {}` lists them all. Likely cause: a damaged file, or weights of a training that has diverged",
        model, tensor, model);

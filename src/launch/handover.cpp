@@ -84,7 +84,8 @@ class Handover {
 
   static std::vector<std::size_t> take(const std::string& host, const Json& answer) {
     if (answer.contains("refused"))
-      fail(static_cast<ExitCode>(answer.value("code", static_cast<int>(ExitCode::kInternal))),
+      fail({static_cast<ExitCode>(answer.value("code", static_cast<int>(ExitCode::kInternal))),
+            answer.value("id", "launch.host")},
            "launch: {}: {}", host, answer.value("refused", ""));
     return answer.value("lacks", std::vector<std::size_t>{});
   }
@@ -102,8 +103,8 @@ class Handover {
     }
     if (command_.output() < 0) command_.why_not_done().throw_if_failed();
     if (since_progress_.seconds() > kIdleSeconds)
-      fail(ExitCode::kInternal, "launch: {} has taken nothing of the job's files for {:.0f} s", host_,
-           kIdleSeconds);
+      fail({ExitCode::kInternal, "launch.host"},
+           "launch: {} has taken nothing of the job's files for {:.0f} s", host_, kIdleSeconds);
     return std::nullopt;
   }
 

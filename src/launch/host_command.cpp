@@ -55,7 +55,7 @@ std::vector<std::string> agent_words(const std::vector<std::string>& launcher_op
     for (std::string word; text >> word;) words.push_back(word);
     if (!words.empty() && is_in_path(words.front())) return words;
   }
-  fail(ExitCode::kUsage,
+  fail({ExitCode::kUsage, "launch.program"},
        "launch: there is no program {}, by which other hosts are reached: install an ssh client, or name "
        "another with -- --mca {} PROGRAM",
        printable(setting), kAgentSetting);
@@ -73,14 +73,16 @@ Outcome HostCommand::why_not_done() {
       "Expected a host that takes commands without a password: try `ssh {} true`, look at its link and "
       "firewall, or leave it out, as --min-ranks allows each start to do",
       host_);
-  if (!status) return {ExitCode::kInternal, fmt::format("{} does not answer{}. {}", host_, said, expected)};
+  if (!status)
+    return {{ExitCode::kInternal, "launch.host"},
+            fmt::format("{} does not answer{}. {}", host_, said, expected)};
   if (*status == kNoProgram || *status == kNotExecutable)
-    return {ExitCode::kBadConfig,
+    return {{ExitCode::kBadConfig, "launch.program"},
             fmt::format(
                 "{}: {} cannot be run there{}. Install this version with its libraries at this path on every "
                 "host",
                 host_, this_program(), said)};
-  return {ExitCode::kInternal,
+  return {{ExitCode::kInternal, "launch.host"},
           fmt::format("{} cannot be reached: the agent ended with {}{}. {}", host_, *status, said, expected)};
 }
 

@@ -25,8 +25,9 @@ int parse_slots(std::string_view host, std::string_view text) {
   int slots = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
   if (error != std::errc() || end != text.data() + text.size() || slots < 1)
-    fail(ExitCode::kUsage, "host {}: its slots are '{}'; expected a number from 1 on, as in h1:2",
-         printable(host), printable(text));
+    fail({ExitCode::kUsage, "command.usage"},
+         "host {}: its slots are '{}'; expected a number from 1 on, as in h1:2", printable(host),
+         printable(text));
   return slots;
 }
 
@@ -35,8 +36,8 @@ void add_host(std::vector<LaunchHost>& hosts, std::string_view name, int slots) 
     return std::isalnum(letter) != 0 || letter == '.' || letter == '-' || letter == '_';
   });
   if (!is_name || name.front() == '-')
-    fail(ExitCode::kUsage, "found '{}' among the hosts; expected names with slots, as in h1,h2:2",
-         printable(name));
+    fail({ExitCode::kUsage, "command.usage"},
+         "found '{}' among the hosts; expected names with slots, as in h1,h2:2", printable(name));
   const auto known = std::ranges::find(hosts, name, &LaunchHost::name);
   if (known == hosts.end())
     hosts.push_back({std::string(name), slots});
@@ -53,8 +54,8 @@ void add_line(std::vector<LaunchHost>& hosts, const std::filesystem::path& file,
     if (word.starts_with("slots="))
       slots = parse_slots(name, std::string_view(word).substr(6));
     else if (!word.starts_with("max_slots=") && !word.starts_with("max-slots="))
-      fail(ExitCode::kUsage, "{}: found '{}' behind host {}; expected slots=N", file.string(),
-           printable(word), printable(name));
+      fail({ExitCode::kUsage, "command.usage"}, "{}: found '{}' behind host {}; expected slots=N",
+           file.string(), printable(word), printable(name));
   }
   add_host(hosts, name, slots);
 }
@@ -79,7 +80,8 @@ std::vector<LaunchHost> read_hostfile(const std::filesystem::path& file) {
   std::istringstream text(read_text_file(file, kMiB));
   for (std::string line; std::getline(text, line);) add_line(hosts, file, line);
   if (hosts.empty())
-    fail(ExitCode::kUsage, "{}: there are no hosts; expected lines such as h1 slots=1", file.string());
+    fail({ExitCode::kUsage, "command.usage"}, "{}: there are no hosts; expected lines such as h1 slots=1",
+         file.string());
   return hosts;
 }
 

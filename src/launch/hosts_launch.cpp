@@ -228,7 +228,7 @@ LaunchEnd run_again(const HostsLaunch& launch) {
   LaunchEnd end;
   const Outcome failure = outcome_of([&] { end = run_once(launch); });
   if (!failure.failed()) return end;
-  console::report("sluice: " + failure.text);
+  console::report(fmt::format("sluice: {}", failure.text_with_id()));
   return {static_cast<int>(failure.code), failure.code == ExitCode::kInternal};
 }
 

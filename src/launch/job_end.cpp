@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <set>
 #include <sstream>
@@ -22,6 +21,8 @@ namespace {
 
 /// Exit statuses above this are of processes that a signal has ended: the status minus this is its number.
 constexpr int kSignalStatus = 128;
+
+const FailureId kLostRank = "launch.lost_rank", kLostHost = "launch.lost_host";
 
 /// Words of a text with one blank between them.
 std::string one_line(std::string_view text) {
@@ -82,12 +83,15 @@ std::string first_words(const JobEnd& end) {
   const int code = end_code(end);
   if (!end.endings.empty()) return end.endings.front().report;
   if (end.death && end.death->rank >= 0)
-    return failed_text(end.death->rank, end.ranks, code) + death_text(*end.death);
+    return failed_text(end.death->rank, end.ranks, code) + with_id(death_text(*end.death), kLostRank);
   for (const LostHost& host : end.lost)
     if (!host.ranks.empty())
-      return failed_text(host.ranks.front(), end.ranks, code) + "it died without a word, with its host";
-  return fmt::format("sluice: the job ends with exit code {}: {}", code,
-                     end.lost.empty() ? "a rank has died: " + death_text(*end.death) : "a host is lost");
+      return failed_text(host.ranks.front(), end.ranks, code) +
+             with_id("it died without a word, with its host", kLostHost);
+  const std::string cause = end.lost.empty()
+                                ? with_id("a rank has died: " + death_text(*end.death), kLostRank)
+                                : with_id("a host is lost", kLostHost);
+  return fmt::format("sluice: the job ends with exit code {}: {}", code, cause);
 }
 
 /// Hosts of the ranks that a text names, "h1 (rank 0), h3 (rank 2)"; "" if none is known.
@@ -143,11 +147,6 @@ std::string advice(const JobEnd& end) {
       fmt::join(names, ", "), names.size() == 1 ? "it" : "them");
 }
 
-bool tells_of_full_disk(const std::string& report) {
-  return std::ranges::any_of(std::array{ENOSPC, EDQUOT},
-                             [&](int error) { return report.find(errno_text(error)) != report.npos; });
-}
-
 }  // namespace
 
 std::optional<RankDeath> parse_rank_death(std::string_view block) {
@@ -191,7 +190,7 @@ bool may_start_again(const JobEnd& end) {
                               ExitCode::kTooLittle, ExitCode::kResumable, ExitCode::kNumerics,
                               ExitCode::kBadConfig};
   const bool is_final = std::ranges::find(kFinal, static_cast<ExitCode>(end_code(end))) != kFinal.end();
-  return !is_final && std::ranges::none_of(end.endings, tells_of_full_disk, &RankRecord::report);
+  return !is_final && std::ranges::find(end.endings, "io.no_space", &RankRecord::id) == end.endings.end();
 }
 
 }  // namespace sluice

@@ -19,7 +19,8 @@ namespace sluice {
 namespace {
 
 [[noreturn]] void refuse_launcher(const std::string& cause) {
-  fail(ExitCode::kUsage, "{}; it must be in PATH, or named by the variable MPIRUN", cause);
+  fail({ExitCode::kUsage, "launch.program"}, "{}; it must be in PATH, or named by the variable MPIRUN",
+       cause);
 }
 
 /// Seconds that a block of mpirun waits for the end of the job, which it may be about.

@@ -72,7 +72,7 @@ bool HostMonitor::answers() const { return descriptor() >= 0 && since_word_.seco
 
 Outcome HostMonitor::why_not_ready() {
   if (!answer_.refused.empty())
-    return {ExitCode::kBadConfig, fmt::format("{}: {}", host_.name, answer_.refused)};
+    return {{ExitCode::kBadConfig, "job.running"}, fmt::format("{}: {}", host_.name, answer_.refused)};
   return command_.why_not_done();
 }
 
@@ -189,11 +189,11 @@ void Monitors::require_ready(int least_slots) {
     if (monitor.is_ready()) continue;
     is_refused = is_refused || !monitor.answer().refused.empty();
     const Outcome one = monitor.why_not_ready();
-    lack.code = lack.code == ExitCode::kInternal ? lack.code : one.code;
+    if (lack.code != ExitCode::kInternal) static_cast<Cause&>(lack) = one;
     lack.text += "\n  " + one.text;
   }
   if (!lack.failed()) return;
-  if (is_refused || slots() < least_slots) fail(lack.code, "launch: not every host is ready:{}", lack.text);
+  if (is_refused || slots() < least_slots) fail(lack, "launch: not every host is ready:{}", lack.text);
   console::line("hosts     this start goes on without those that are not ready:{}", lack.text);
 }
 

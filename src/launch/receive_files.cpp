@@ -40,7 +40,7 @@ std::size_t receive(std::span<char> out) {
   do {
     if (::poll(&waited, 1, kSilenceMilliseconds) != 0) count = ::read(STDIN_FILENO, out.data(), out.size());
   } while (count < 0 && errno == EINTR);
-  if (count <= 0) fail(ExitCode::kIo, "the launch that was handing files over has gone");
+  if (count <= 0) fail({ExitCode::kIo, "launch.host"}, "the launch that was handing files over has gone");
   return static_cast<std::size_t>(count);
 }
 
@@ -58,7 +58,7 @@ bool is_lacking(const HandedFile& file) {
   const HandedFile own = HandedFile::describe(file.path);
   if (own.has_same_content(file)) return false;
   if (own.changed < file.changed) return true;
-  fail(ExitCode::kBadConfig,
+  fail({ExitCode::kBadConfig, "launch.file_differs"},
        "{} is not the file that the launch's host has under this path, and newer: expected the same on all "
        "hosts. Copy the right one to that host too, or remove this one and the launch hands its own over",
        file.path.string());
@@ -116,7 +116,8 @@ void take_part() {
 int receive_files() {
   ::signal(SIGPIPE, SIG_IGN);
   const Outcome outcome = outcome_of(take_part);
-  if (outcome.failed()) answer({{"refused", outcome.text}, {"code", static_cast<int>(outcome.code)}});
+  if (outcome.failed())
+    answer({{"refused", outcome.text}, {"code", static_cast<int>(outcome.code)}, {"id", outcome.id.text()}});
   return static_cast<int>(outcome.code);
 }
 

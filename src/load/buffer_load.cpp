@@ -22,7 +22,7 @@ void read_buffer(EntryReader& reader, const CheckpointIndex& index, const Matche
                    matched.count);
   for (std::int64_t i = 0; i < matched.count; ++i)
     if (!std::isfinite(out[i]))
-      fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "weights.not_finite"},
            "{}: element {} of {} is {}, expected a finite number: experts are chosen by it", index.directory,
            matched.begin + i, printable(entry.name), out[i]);
 }

@@ -40,7 +40,7 @@ std::vector<std::string> adapter_targets(const ParameterManifest& manifest,
   }
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (!used[i])
-      fail(ExitCode::kBadConfig,
+      fail({ExitCode::kBadConfig, "manifest.no_match"},
            "lora.targets: found \"{}\", which matches no weight of this model that can be adapted; "
            "expected \"{}\", \"{}\", names of modules such as \"q_proj\", or a pattern of tensor "
            "names such as \"*.self_attn.*\"",

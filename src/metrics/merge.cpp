@@ -50,7 +50,8 @@ std::vector<Column> columns_of(const std::vector<Segment>& segments) {
     for (const std::string& path : row_datasets(segment.file)) {
       const hdf5::Dataset dataset = segment.file.dataset(path);
       Shape shape = dataset.shape();
-      if (shape.empty()) fail(ExitCode::kBadData, "{}: {} has no rows", segment.file.name(), path);
+      if (shape.empty())
+        fail({ExitCode::kBadData, "metrics.file"}, "{}: {} has no rows", segment.file.name(), path);
       shape.erase(shape.begin());
       const auto known = std::ranges::find(columns, path, &Column::path);
       if (known == columns.end()) {
@@ -60,7 +61,7 @@ std::vector<Column> columns_of(const std::vector<Segment>& segments) {
         continue;
       }
       if (known->row_shape.size() != shape.size())
-        fail(ExitCode::kBadData, "{}: {} has {} dimensions, and {} in an earlier segment",
+        fail({ExitCode::kBadData, "metrics.file"}, "{}: {} has {} dimensions, and {} in an earlier segment",
              segment.file.name(), path, shape.size() + 1, known->row_shape.size() + 1);
       std::ranges::transform(shape, known->row_shape, known->row_shape.begin(),
                              [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
@@ -169,11 +170,12 @@ MergeReport merge_metrics(std::span<const fs::path> paths, const fs::path& outpu
     report.replaced_rows += std::ssize(steps[i]) - kept[i];
   }
   if (report.rows == 0)
-    fail(ExitCode::kBadData, "{}: there are no rows of steps yet", paths.front().string());
+    fail({ExitCode::kBadData, "metrics.file"}, "{}: there are no rows of steps yet", paths.front().string());
   fs::path unfinished = output;
   unfinished += ".unfinished";
   std::error_code error;
-  if (fs::exists(output, error)) fail(ExitCode::kIo, "cannot create {}: it exists already", output.string());
+  if (fs::exists(output, error))
+    fail({ExitCode::kIo, "io.exists"}, "cannot create {}: it exists already", output.string());
   fs::remove(unfinished, error);
   hdf5::File file = hdf5::File::create(unfinished, output.string());
   copy_attributes(segments.back().file, paths, report.rows, file);
@@ -184,7 +186,8 @@ MergeReport merge_metrics(std::span<const fs::path> paths, const fs::path& outpu
   file.close();
   fs::rename(unfinished, output, error);
   if (error)
-    fail(ExitCode::kIo, "cannot rename {} to {}: {}", unfinished.string(), output.string(), error.message());
+    fail(write_failure(error.value()), "cannot rename {} to {}: {}", unfinished.string(), output.string(),
+         error.message());
   return report;
 }
 

@@ -34,19 +34,22 @@ std::vector<std::int64_t> read_steps(const hdf5::File& file) {
   constexpr std::int64_t kMostRows = std::int64_t{1}
                                      << 26;  // most steps: a file may claim any number, and no run has more
   if (!file.exists("/train") || !file.exists(kStepDataset))
-    fail(ExitCode::kBadData, "{} has no dataset {}: it is not the metrics file of a training", file.name(),
-         kStepDataset);
+    fail({ExitCode::kBadData, "metrics.file"},
+         "{} has no dataset {}: it is not the metrics file of a training", file.name(), kStepDataset);
   const hdf5::Dataset dataset = file.dataset(kStepDataset);
   const std::vector<std::int64_t> shape = dataset.shape();
   if (shape.size() != 1 || !dataset.is_integer() || shape[0] > kMostRows)
-    fail(ExitCode::kBadData, "{}: {} has the shape {}; expected one whole number for each step", file.name(),
-         kStepDataset, shape_text(shape));
+    fail({ExitCode::kBadData, "metrics.file"},
+         "{}: {} has the shape {}; expected one whole number for each step", file.name(), kStepDataset,
+         shape_text(shape));
   if (const std::string reason = dataset.unreadable_reason(); !reason.empty())
-    fail(ExitCode::kBadData, "{}: {} cannot be read: {}", file.name(), kStepDataset, reason);
+    fail({ExitCode::kBadData, "metrics.file"}, "{}: {} cannot be read: {}", file.name(), kStepDataset,
+         reason);
   std::vector<std::int64_t> steps = dataset.read<std::int64_t>();
   while (!steps.empty() && steps.back() == 0) steps.pop_back();
   if (std::ranges::adjacent_find(steps, std::greater_equal<>()) != steps.end())
-    fail(ExitCode::kBadData, "{}: the numbers in {} do not ascend", file.name(), kStepDataset);
+    fail({ExitCode::kBadData, "metrics.file"}, "{}: the numbers in {} do not ascend", file.name(),
+         kStepDataset);
   return steps;
 }
 

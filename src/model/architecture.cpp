@@ -70,8 +70,9 @@ const Architecture& find_architecture(const ConfigReader& reader) {
   if (found != kArchitectures.end()) return *found;
   std::vector<std::string> known;
   for (const Architecture& architecture : kArchitectures) known.emplace_back(architecture.model_type);
-  fail(ExitCode::kBadData, "{}: model_type '{}' is not supported; this version knows {}", reader.name(),
-       printable(type), join_some(known, known.size()));
+  fail({ExitCode::kBadData, "model.architecture"},
+       "{}: model_type '{}' is not supported; this version knows {}", reader.name(), printable(type),
+       join_some(known, known.size()));
 }
 
 /// Refuses sizes whose product would overflow, so that later code need not think of it.
@@ -83,8 +84,9 @@ void require_sane_size(const ParameterManifest& manifest, const std::string& nam
     for (const std::int64_t size : tensor.shape) elements = elements ? multiply(*elements, size) : elements;
     total = total && elements ? add(*total, *elements) : std::nullopt;
     if (!total || *total > kMaxElements)
-      fail(ExitCode::kBadData, "{}: tensor {} of shape {} makes the model larger than 2^48 elements", name,
-           tensor.name, shape_text(tensor.shape));
+      fail({ExitCode::kBadData, "model.config_value"},
+           "{}: tensor {} of shape {} makes the model larger than 2^48 elements", name, tensor.name,
+           shape_text(tensor.shape));
   }
 }
 

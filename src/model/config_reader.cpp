@@ -40,8 +40,8 @@ const char* ConfigReader::present_value(Keys keys, std::string_view expected) co
 
 const char* ConfigReader::required(Keys keys, std::string_view expected) const {
   if (const char* key = present_value(keys, expected)) return key;
-  fail(ExitCode::kBadData, "{}: key '{}' is missing; take config.json as the model was published", name_,
-       *keys.begin());
+  fail({ExitCode::kBadData, "model.config_value"},
+       "{}: key '{}' is missing; take config.json as the model was published", name_, *keys.begin());
 }
 
 bool ConfigReader::has(const char* key) const {
@@ -75,7 +75,8 @@ bool ConfigReader::holds_objects() const { return std::ranges::any_of(*object_, 
 
 void ConfigReader::refuse(const char* key, std::string_view expected) const {
   const std::string found = object_->contains(key) ? shown_json((*object_)[key]) : "nothing";
-  fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, key, found, expected);
+  fail({ExitCode::kBadData, "model.config_value"}, "{}: {}: found {}, expected {}", name_, key, found,
+       expected);
 }
 
 std::int64_t ConfigReader::integer(Keys keys, std::optional<std::int64_t> otherwise, std::int64_t minimum,

@@ -141,7 +141,8 @@ std::string why_no_model(const fs::path& path) {
 
 void require_model_directory(const fs::path& path) {
   if (holds(path, "config.json")) return;
-  if (const std::string why = why_no_model(path); !why.empty()) fail(ExitCode::kBadData, "{}", why);
+  if (const std::string why = why_no_model(path); !why.empty())
+    fail({ExitCode::kBadData, "model.not_a_model"}, "{}", why);
 }
 
 }  // namespace sluice

@@ -44,7 +44,7 @@ void raw(std::string_view text) { write_to(lines(), text); }
 
 void require_written() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    fail(ExitCode::kIo, "what was to be printed could not all be written to stdout");
+    fail({ExitCode::kIo, "io.write"}, "what was to be printed could not all be written to stdout");
 }
 
 bool is_terminal() {

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankRecord, rank, code, host, report, saved_step)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RankRecord, rank, code, host, report, saved_step, id)
 
 namespace {
 
@@ -39,9 +39,13 @@ void announce_saved_step(int rank, std::int64_t step) {
   if (is_launched_on_hosts()) write_record({.rank = rank, .host = host_name(), .saved_step = step});
 }
 
-void report_ending(int rank, int code, std::string_view report) {
+void report_ending(int rank, const Cause& cause, std::string_view report) {
   if (!is_launched_on_hosts()) return console::report(report);
-  write_record({.rank = rank, .code = code, .host = host_name(), .report = std::string(report)});
+  write_record({.rank = rank,
+                .code = static_cast<int>(cause.code),
+                .host = host_name(),
+                .report = std::string(report),
+                .id = std::string(cause.id.text())});
   log::record(log::Level::kError, report);
 }
 

@@ -1,6 +1,8 @@
 // Records that ranks send to `sluice launch` in their stderr, from which it removes them.
 #pragma once
 
+#include "base/error.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +16,7 @@ struct RankRecord {
   std::string host{};
   std::string report{};         ///< report that explains the end of the job
   std::int64_t saved_step = 0;  ///< step that has just been saved; 0: none
+  std::string id{};             ///< id of the failure that ends the job; "": none
 };
 
 /// Whether this process was started by a launch that reads records.
@@ -26,9 +29,9 @@ void announce_rank(int rank);
 /// not see.
 void announce_saved_step(int rank, std::int64_t step);
 
-/// Explains the end of the job with exit code `code`: to a launch, which prints one explanation for all
+/// Explains the end of the job by `cause`: to a launch, which prints one explanation for all
 /// ranks, or else on stderr; and in this rank's log. `rank` is -1 for an end that all ranks know of.
-void report_ending(int rank, int code, std::string_view report);
+void report_ending(int rank, const Cause& cause, std::string_view report);
 
 /// The record in a line of stderr; nothing if the line has none.
 [[nodiscard]] std::optional<RankRecord> parse_rank_record(std::string_view line);

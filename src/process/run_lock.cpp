@@ -59,8 +59,9 @@ bool is_fresh(const std::string& text) {
 bool is_on_this_machine(const nlohmann::json& status) { return text_in(status, "host") == host_name(); }
 
 [[noreturn]] void refuse_second_job(const fs::path& directory, const std::string& holder) {
-  fail(ExitCode::kBadConfig, "job.output: another job is running in {} ({}); give this one its own directory",
-       directory.string(), holder);
+  fail({ExitCode::kBadConfig, "job.running"},
+       "job.output: another job is running in {} ({}); give this one its own directory", directory.string(),
+       holder);
 }
 
 }  // namespace
@@ -68,7 +69,7 @@ bool is_on_this_machine(const nlohmann::json& status) { return text_in(status, "
 RunLock::RunLock(const fs::path& directory) {
   const fs::path path = directory / "lock";
   file_ = FileDescriptor(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
-  if (file_.get() < 0) fail(ExitCode::kIo, "cannot create {}: {}", path.string(), errno_text(errno));
+  if (file_.get() < 0) fail(write_failure(errno), "cannot create {}: {}", path.string(), errno_text(errno));
   const LockAnswer answer = try_lock(file_.get(), LOCK_EX);
   if (answer.state == LockState::kHeld)
     refuse_second_job(directory, fmt::format("it holds {}", path.string()));

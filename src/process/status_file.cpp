@@ -27,7 +27,8 @@ nlohmann::json read_status(const fs::path& directory) {
   const fs::path file = directory / kStatusFile;
   if (!path_exists(file)) return nlohmann::json::object();
   auto status = nlohmann::json::parse(read_text_file(file, kMiB), nullptr, /*allow_exceptions=*/false);
-  if (!status.is_object()) fail(ExitCode::kBadData, "{}: expected a JSON object", file.string());
+  if (!status.is_object())
+    fail({ExitCode::kBadData, "job.not_a_run"}, "{}: expected a JSON object", file.string());
   return status;
 }
 

@@ -32,15 +32,16 @@ Shape row_shape_of(const hdf5::File& file, const std::string& path, const hdf5::
                    std::int64_t rows) {
   Shape shape = dataset.shape();
   if (shape.empty() || shape[0] < rows || (!dataset.is_integer() && !dataset.is_floating()))
-    fail(ExitCode::kBadData, "{}: {} has the shape {}; expected a row of numbers for each of {} steps",
-         file.name(), path, shape_text(shape), rows);
+    fail({ExitCode::kBadData, "metrics.file"},
+         "{}: {} has the shape {}; expected a row of numbers for each of {} steps", file.name(), path,
+         shape_text(shape), rows);
   shape.erase(shape.begin());
   std::int64_t elements = 1;
   for (const std::int64_t size : shape) {
     elements = size > kMostElements ? size : elements * size;
     if (elements > kMostElements)
-      fail(ExitCode::kBadData, "{}: a row of {} has the shape {}, more than a run can have", file.name(),
-           path, shape_text(shape));
+      fail({ExitCode::kBadData, "metrics.file"}, "{}: a row of {} has the shape {}, more than a run can have",
+           file.name(), path, shape_text(shape));
   }
   return shape;
 }
@@ -79,8 +80,8 @@ void JoinedMetrics::add_columns(const Segment& segment, const std::string& group
   for (const std::string& name : segment.file.children(group)) {
     const std::string path = fmt::format("{}/{}", group, name);
     if (!is_column_name(name))
-      fail(ExitCode::kBadData, "{}: {} in {} is no name of a column", segment.file.name(), printable(name),
-           group);
+      fail({ExitCode::kBadData, "metrics.file"}, "{}: {} in {} is no name of a column", segment.file.name(),
+           printable(name), group);
     if (path == kPhases || path == kStepDataset || is_former_name(path)) continue;
     const hdf5::Dataset dataset = segment.file.dataset(path);
     Shape shape = row_shape_of(segment.file, path, dataset, segment.kept);
@@ -93,8 +94,9 @@ void JoinedMetrics::add_columns(const Segment& segment, const std::string& group
     if (shape.size() == 1 && known->shape.size() == 1)
       known->shape[0] = std::max(known->shape[0], shape[0]);  // segments may have different numbers of ranks
     else if (shape != known->shape)
-      fail(ExitCode::kBadData, "{}: a row of {} has the shape {}, and {} in an earlier segment",
-           segment.file.name(), path, shape_text(shape), shape_text(known->shape));
+      fail({ExitCode::kBadData, "metrics.file"},
+           "{}: a row of {} has the shape {}, and {} in an earlier segment", segment.file.name(), path,
+           shape_text(shape), shape_text(known->shape));
   }
 }
 

@@ -59,7 +59,7 @@ std::int64_t first_non_finite(const std::byte* data, std::int64_t count, DType d
 }
 
 void fail_for_updated(const std::string& tensor) {
-  fail(ExitCode::kNumerics,
+  fail({ExitCode::kNumerics, "train.not_finite"},
        "the last update has made weights that are not finite, first in {}. Likely cause: too high a learning "
        "rate",
        tensor);

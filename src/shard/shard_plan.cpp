@@ -13,7 +13,7 @@ ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignme
   SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel >= 1, "{} ranks cannot be divided into groups of {}",
                 dims.world, dims.expert_parallel);
   if (dims.world % dims.expert_parallel != 0)
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.ranks"},
          "parallel.expert_parallel: found {}, expected 0 or a divisor of {}, the number of ranks: groups of "
          "ranks are equally large",
          dims.expert_parallel, dims.world);

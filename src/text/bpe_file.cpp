@@ -55,8 +55,8 @@ std::pair<std::string, std::string> parts_of(const JsonNode& node, const json& m
     if (blank != std::string::npos && text.find(' ', blank + 1) == std::string::npos)
       return {text.substr(0, blank), text.substr(blank + 1)};
   }
-  fail(ExitCode::kBadData, "{}: merges[{}]: found {}, expected two tokens", node.name(), index,
-       shown_json(merge));
+  fail({ExitCode::kBadData, "text.tokenizer"}, "{}: merges[{}]: found {}, expected two tokens", node.name(),
+       index, shown_json(merge));
 }
 
 }  // namespace
@@ -92,7 +92,8 @@ Bpe::Bpe(const std::vector<std::string>& tokens, const std::string& name)
     if (bytes.size() == 1) byte_ids_[static_cast<unsigned char>(bytes[0])] = id;
   }
   if (const auto* missing = std::ranges::find(byte_ids_, -1); missing != byte_ids_.end())
-    fail(ExitCode::kBadData, "{}: found no token for the byte {}, expected one for every byte", name,
+    fail({ExitCode::kBadData, "text.tokenizer"},
+         "{}: found no token for the byte {}, expected one for every byte", name,
          missing - byte_ids_.begin());
   read_splits(tokens);
 }
@@ -171,8 +172,8 @@ void Bpe::read_merges(const JsonNode& node) {
     const auto [first, second] = parts_of(node, (*found)[i], i);
     const auto required_id = [&](const std::string& token) {
       if (const std::optional<TokenId> id = id_of(token)) return *id;
-      fail(ExitCode::kBadData, "{}: merges[{}]: found '{}', which is not in the vocabulary", node.name(), i,
-           printable(token));
+      fail({ExitCode::kBadData, "text.tokenizer"},
+           "{}: merges[{}]: found '{}', which is not in the vocabulary", node.name(), i, printable(token));
     };
     const TokenId joined = required_id(first + second);
     add_merge(required_id(first), required_id(second), static_cast<std::uint32_t>(i), joined);

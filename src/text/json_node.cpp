@@ -30,7 +30,7 @@ const json& JsonNode::required(const char* key) const {
 void JsonNode::refuse(const char* key, std::string_view expected) const {
   const std::string found =
       value_->is_object() && value_->contains(key) ? shown_json((*value_)[key]) : "nothing";
-  fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, key, found, expected);
+  fail({ExitCode::kBadData, "text.tokenizer"}, "{}: {}: found {}, expected {}", name_, key, found, expected);
 }
 
 JsonNode JsonNode::object(const char* key) const {

@@ -37,7 +37,7 @@ std::optional<std::filesystem::path> Tokenizer::find(const std::filesystem::path
 Tokenizer Tokenizer::load(const std::filesystem::path& directory) {
   const auto path = find(directory);
   if (!path)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "text.no_tokenizer"},
          "{} is missing: expected the file that Hugging Face publishes under this name, or for "
          "Kimi and Moonlight {} (tokenizer.model and vocab.json are other formats, which are not "
          "read)",
@@ -107,12 +107,13 @@ void Tokenizer::add_tokens(const std::string& file, const std::vector<NamedToken
   for (const AddedToken& token : added_) {
     const std::optional<TokenId> known = bpe_.id_of(token.content);
     if (known && *known != token.id)
-      fail(ExitCode::kBadData, "{}: the added token '{}' has the id {}, and {} in the vocabulary", file,
-           printable(token.content), token.id, *known);
+      fail({ExitCode::kBadData, "text.tokenizer"},
+           "{}: the added token '{}' has the id {}, and {} in the vocabulary", file, printable(token.content),
+           token.id, *known);
     const auto index = static_cast<std::size_t>(token.id);
     if (index >= texts_.size()) texts_.resize(index + 1);
     if (!texts_[index].empty() && texts_[index] != token.content)
-      fail(ExitCode::kBadData, "{}: the added token '{}' has the id {} of '{}'", file,
+      fail({ExitCode::kBadData, "text.tokenizer"}, "{}: the added token '{}' has the id {} of '{}'", file,
            printable(token.content), token.id, printable(texts_[index]));
     // A normalized token is searched in, and decoded as, the normalized text.
     texts_[index] = token.normalized ? normalizer_.apply(token.content, {}) : token.content;

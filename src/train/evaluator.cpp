@@ -44,7 +44,7 @@ std::vector<double> Evaluator::losses(const Batch& share) {
   std::int64_t broken = std::ranges::count_if(losses, [](double loss) { return !std::isfinite(loss); });
   comm_.all_reduce_sum(std::span(&broken, 1));
   if (broken > 0)
-    fail(ExitCode::kNumerics,
+    fail({ExitCode::kNumerics, "train.not_finite"},
          "the loss of a token is not finite, expected a number. Likely cause: broken weights; evaluate "
          "an earlier checkpoint");
   return losses;

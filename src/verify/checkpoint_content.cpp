@@ -52,8 +52,8 @@ void refuse_repetitions(const std::vector<PublishedDigest>& sorted, const Checkp
                                 spelling(sorted[i])));
   }
   if (!twice.empty())
-    fail(ExitCode::kBadData, "{}: found {} tensors twice, expected each once:{}", directory.string(),
-         twice.size(), lines_of_some(twice, 100));
+    fail({ExitCode::kBadData, "weights.index"}, "{}: found {} tensors twice, expected each once:{}",
+         directory.string(), twice.size(), lines_of_some(twice, 100));
 }
 
 std::string text_of(const PublishedDigest& tensor) {

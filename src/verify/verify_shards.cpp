@@ -202,7 +202,7 @@ class ShardVerifier {
   }
 
   [[noreturn]] void refuse(const std::vector<std::string>& differences) const {
-    fail(ExitCode::kInternal,
+    fail({ExitCode::kInternal, "verify.differs"},
          "{} of {} tensors in memory are not what {} holds:{}\n  Likely cause: the files were changed while "
          "they were loaded, or memory, a disk or the network is faulty.",
          differences.size(), report_.tensors, directory_.string(), lines_of_some(differences, 20));

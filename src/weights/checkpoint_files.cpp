@@ -9,7 +9,8 @@ namespace sluice {
 InputFile open_source(const std::filesystem::path& directory, const CheckpointFile& file) {
   InputFile source = InputFile::open(directory / file.name);
   if (source.size_bytes() != file.bytes)
-    fail(ExitCode::kBadData, "{} has {} bytes, but had {} when its header was read: it was changed meanwhile",
+    fail({ExitCode::kBadData, "weights.changed"},
+         "{} has {} bytes, but had {} when its header was read: it was changed meanwhile",
          source.path().string(), source.size_bytes(), file.bytes);
   return source;
 }

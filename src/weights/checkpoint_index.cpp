@@ -128,19 +128,21 @@ CheckpointIndex read_sharded(const fs::path& directory) {
     if (extension == ".safetensors" && entry.path().filename() != kPeftWeightsFile)
       parts.push_back(entry.path().filename().string());
   }
-  if (error) fail(ExitCode::kIo, "cannot list {}: {}", directory.string(), error.message());
+  if (error) fail({ExitCode::kIo, "io.read"}, "cannot list {}: {}", directory.string(), error.message());
   std::ranges::sort(pickles);
   std::ranges::sort(parts);
   if (!parts.empty())
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "weights.not_found"},
          "{}: neither {} nor {} is here, so nothing says which of {} belong together. Was the "
          "directory copied or downloaded completely?",
          directory.string(), kSingleFile, kIndexFile, join_some(parts, 3));
-  if (const std::string why = why_no_model(directory); !why.empty()) fail(ExitCode::kBadData, "{}", why);
+  if (const std::string why = why_no_model(directory); !why.empty())
+    fail({ExitCode::kBadData, "weights.not_found"}, "{}", why);
   if (pickles.empty())
-    fail(ExitCode::kBadData, "{}: neither {} nor {} is here; expected a model directory with its weights",
-         directory.string(), kSingleFile, kIndexFile);
-  fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "weights.not_found"},
+         "{}: neither {} nor {} is here; expected a model directory with its weights", directory.string(),
+         kSingleFile, kIndexFile);
+  fail({ExitCode::kBadData, "weights.format"},
        "{}: only pickle files are here ({}), and loading one can run any code it holds. Convert them to "
        "safetensors, "
        "for instance with transformers: AutoModelForCausalLM.from_pretrained(dir).save_pretrained(new_dir).",
@@ -246,8 +248,9 @@ bool holds_weights(const fs::path& directory) {
 
 CheckpointIndex read_checkpoint_index(const fs::path& directory, QuantisedAs quantised) {
   if (!directory_exists(directory)) {
-    if (const std::string why = why_no_model(directory); !why.empty()) fail(ExitCode::kBadData, "{}", why);
-    fail(ExitCode::kBadData, "{}: no such directory", directory.string());
+    if (const std::string why = why_no_model(directory); !why.empty())
+      fail({ExitCode::kBadData, "weights.not_found"}, "{}", why);
+    fail({ExitCode::kBadData, "weights.not_found"}, "{}: no such directory", directory.string());
   }
   CheckpointIndex index = read_stored_index(directory);
   if (quantised == QuantisedAs::kWeights) join_quantised(index, directory, read_quantization(directory));

@@ -124,7 +124,7 @@ class IndexMatcher {
           fmt::format("\n  {} ({}):{}", kind->title, kind->lines.size(), lines_of_some(kind->lines, kShown));
     }
     if (text.empty()) return;
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "weights.mismatch"},
          "{}: the checkpoint's tensors are not those that config.json describes:{}\n  Likely cause: "
          "config.json belongs to another checkpoint, or the download is incomplete.",
          index_.directory, text);

@@ -134,8 +134,8 @@ void copy_files(std::span<const CompanionFile> files, const fs::path& directory)
     std::error_code error;
     fs::create_directories((directory / file.name).parent_path(), error);
     if (error)
-      fail(ExitCode::kIo, "cannot create the folder of {}: {}", (directory / file.name).string(),
-           error.message());
+      fail(write_failure(error.value()), "cannot create the folder of {}: {}",
+           (directory / file.name).string(), error.message());
     copy_companion(file, directory / file.name);
   }
   for (const fs::path& folder : folders) sync_directory(folder);

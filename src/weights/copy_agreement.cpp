@@ -84,7 +84,7 @@ void refuse_difference(const CheckpointIndex& index, const std::filesystem::path
       differences.push_back(fmt::format("{} on {}", index.files[file].name, ranks_text(std::move(others))));
   }
   if (!differences.empty())
-    fail(ExitCode::kInternal,
+    fail({ExitCode::kInternal, "weights.copies_differ"},
          "{}: {} {} not the same as on rank {}:{}\n  Likely cause: the machines have different "
          "revisions of the model. load.readers = \"rank0\" takes all of it from rank 0's",
          directory.string(), counted(std::ssize(differences), "file"), is_or_are(std::ssize(differences)),

@@ -25,8 +25,8 @@ class Problems {
   void throw_if_any(const std::string& directory, std::string_view cause = "") const {
     if (count_ == 0) return;
     const std::string more = count_ > kShown ? fmt::format("\n  and {} more", count_ - kShown) : "";
-    fail(ExitCode::kBadData, "{}: the checkpoint cannot be loaded:{}{}{}{}", directory, text_, more,
-         cause.empty() ? "" : "\n  ", cause);
+    fail({ExitCode::kBadData, "weights.unreadable"}, "{}: the checkpoint cannot be loaded:{}{}{}{}",
+         directory, text_, more, cause.empty() ? "" : "\n  ", cause);
   }
 
  private:

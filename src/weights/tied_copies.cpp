@@ -58,7 +58,7 @@ void require_tied_copies(const CheckpointIndex& index, const KeyMap& keys,
     if (original.empty()) continue;
     const CheckpointEntry* other = entry_of(index, keys, original);
     if (other == nullptr || is_copy(index, directory, *other, entry)) continue;
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "weights.mismatch"},
          "{}: {} ({}) is not a copy of {}, to which config.json ties it (tie_word_embeddings). If the model "
          "was "
          "trained with a head of its own, set tie_word_embeddings to false there; if not, remove the tensor",

@@ -38,9 +38,10 @@ class Parser : public Json::json_sax_t {
   explicit Parser(std::string name) : name_(std::move(name)) {}
 
   [[nodiscard]] WeightMap finish() {
-    if (!has_weight_map_) fail(ExitCode::kBadData, "{}: there is no object \"weight_map\"", name_);
+    if (!has_weight_map_)
+      fail({ExitCode::kBadData, "weights.index"}, "{}: there is no object \"weight_map\"", name_);
     if (!unsafe_.empty())
-      fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "weights.index"},
            "{}: weight_map names files outside the model directory: {}. Nothing was opened; a genuine "
            "checkpoint "
            "names files beside its index.",
@@ -51,7 +52,7 @@ class Parser : public Json::json_sax_t {
   bool start_object(std::size_t) override {
     if (in_weight_map()) return scalar("an object");
     if (keys_.size() == kDeepest)
-      fail(ExitCode::kBadData, "{}: objects lie more than {} deep", name_, kDeepest);
+      fail({ExitCode::kBadData, "weights.index"}, "{}: objects lie more than {} deep", name_, kDeepest);
     if (keys_.size() == 1 && arrays_ == 0) section_ = key_;
     if (section_ == "weight_map") has_weight_map_ = true;
     keys_.emplace_back();
@@ -63,7 +64,7 @@ class Parser : public Json::json_sax_t {
   }
   bool key(std::string& key) override {
     if (!keys_.back().insert(key).second)
-      fail(ExitCode::kBadData, "{}: the key \"{}\" is there twice", name_, printable(key));
+      fail({ExitCode::kBadData, "weights.index"}, "{}: the key \"{}\" is there twice", name_, printable(key));
     key_ = key;
     return true;
   }
@@ -93,7 +94,7 @@ class Parser : public Json::json_sax_t {
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
-    fail(ExitCode::kBadData, "{} is not JSON: {}", name_, printable(error.what()));
+    fail({ExitCode::kBadData, "weights.index"}, "{} is not JSON: {}", name_, printable(error.what()));
   }
 
  private:
@@ -104,12 +105,13 @@ class Parser : public Json::json_sax_t {
   }
   /// Checks a value that is neither an object nor a file name.
   bool scalar(std::string_view what) {
-    if (keys_.empty()) fail(ExitCode::kBadData, "{} must be an object, not {}", name_, what);
+    if (keys_.empty())
+      fail({ExitCode::kBadData, "weights.index"}, "{} must be an object, not {}", name_, what);
     if (in_weight_map())
-      fail(ExitCode::kBadData, "{}: weight_map[\"{}\"] must be a file name, not {}", name_, printable(key_),
-           what);
+      fail({ExitCode::kBadData, "weights.index"}, "{}: weight_map[\"{}\"] must be a file name, not {}", name_,
+           printable(key_), what);
     if (keys_.size() == 1 && key_ == "weight_map")
-      fail(ExitCode::kBadData, "{}: weight_map must be an object, not {}", name_, what);
+      fail({ExitCode::kBadData, "weights.index"}, "{}: weight_map must be an object, not {}", name_, what);
     return true;
   }
   bool total_size(std::int64_t value) {

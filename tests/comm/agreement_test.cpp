@@ -96,10 +96,13 @@ TEST_F(Agreement, the_order_of_entries_is_part_of_the_meaning) {
 
 TEST_F(Agreement, a_failing_rank_is_the_cause_and_gives_the_code) {
   if (world_.rank() == last_)
-    claim_ = {{}, {ExitCode::kBadData, "model/config.json: 'hidden_size' is missing"}};
+    claim_ = {{},
+              {{ExitCode::kBadData, "model.config_value"}, "model/config.json: 'hidden_size' is missing"}};
   const AgreementResult result = agree_now();
   EXPECT_EQ(result.code, ExitCode::kBadData);
-  EXPECT_EQ(result.report, last() + " failed: model/config.json: 'hidden_size' is missing");
+  EXPECT_EQ(result.id.text(), "model.config_value");
+  EXPECT_EQ(result.report,
+            last() + " failed: model/config.json: 'hidden_size' is missing [model.config_value]");
 }
 
 TEST_F(Agreement, equal_failures_are_told_once) {

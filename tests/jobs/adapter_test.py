@@ -248,7 +248,7 @@ class Exporting(AdapterTest):
         self.assertNotEqual(answer(base), expected)
         for source in ((base, "--adapter", output), (output,), (self.directory / "steps", "--step", 8)):
             self.assertEqual(answer(*source), expected)
-        self.expect(elsewhere("generate", output, *ask, "--step", 7), 78, "no saved step 7", "which holds 8")
+        self.expect(elsewhere("generate", output, *ask, "--step", 7), 78, "[checkpoint.no_such_step]", "which holds 8")
 
     def test_training_can_write_the_merged_model(self):
         tables = reference_job("lora/qwen3-moe", model={"path": FIXTURES / "qwen3-moe-tiny"}, lora={"start": adapter_directory("qwen3-moe")},
@@ -331,7 +331,7 @@ class Refused(AdapterTest):
         path.write_bytes(raw)
         tables = {"model": {"path": model, "adapter": output}, "data": {"tokens": model / "reference.h5", "sequence_length": 48}}
         result, _ = self.run_job(2, "evaluate.toml", job={"kind": "evaluate"}, **tables)
-        self.expect(result, 65, "rank-00001.safetensors", "not what was saved")
+        self.expect(result, 65, "rank-00001.safetensors", "[checkpoint.damaged]")
 
     def test_an_adapter_of_another_rank(self):
         self.refuse(78, "lora.rank: found 8, expected 4 or 0", **self.training(adapter_directory("qwen3-moe"), rank=8))

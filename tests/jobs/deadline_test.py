@@ -1,6 +1,7 @@
 """Ranks that stop, spin, crash or leave: the others say where they are and whom they miss, and the job ends in time, with one
 cause. Time in which the whole job is suspended does not count."""
 import os
+import re
 import signal
 import time
 import unittest
@@ -32,7 +33,8 @@ class Stuck(Failure):
         self.assertLessEqual({0, 2}, set(located(result.output)))  # mpirun continues what it kills, so 1 may come too
         self.assertIn("newest first: ", result.output)
         self.assertIn("sluice::", result.output)  # of the stacks
-        self.assertRegex(self.status(job)["message"], r"step: .*waited .*ranks? .*1")
+        self.assertEqual(self.status(job)["id"], "comm.deadline")
+        self.assertRegex(self.status(job)["message"], r"ranks? [\d, ]*1")
 
     def test_a_rank_that_spins_is_found_with_its_stack(self):
         job, result = self.run_stuck("train.step", 1, 3, "spin")
@@ -66,7 +68,9 @@ class Waiting(Failure):
     def test_is_told_every_ten_seconds(self):
         job = self.job(deadline={"step_seconds": 23})
         result = self.run_job(job, *with_fault("train.step", 1, 3, "stop"))
-        self.expect(result, 70, *(f"still in step for {seconds} s, waiting for rank 1: " for seconds in (10, 20)))
+        self.expect(result, 70, "[comm.deadline]")
+        told = re.findall(r"still in step for (\d+) s, waiting for rank 1: ", result.output)
+        self.assertLessEqual({"10", "20"}, set(told))
 
 
 class Crashed(Failure):
@@ -74,7 +78,7 @@ class Crashed(Failure):
         job = self.job()
         result = self.run_job(job, *with_fault("train.step", 1, 3, action))
         self.assertNotEqual(result.status, 0)
-        self.expect_once(result, f"sluice: rank 1 of 3 crashed with {name} in section step, after ")
+        self.expect_once(result, f"crashed with {name}")
         self.assertNotIn(EXPLANATION, result.output)
         self.expect_end_after_fault(result)
         self.assertIn("rank 1 crashed", self.status(job)["message"])

@@ -31,12 +31,12 @@ class FailingWrites(SavingTest):
         self.assertEqual({path.name: path.read_bytes() for path in self.step(job, 2).iterdir()}, before)
         # Once the disk is repaired the run goes on from there.
         self.small.empty()
-        self.expect(self.run_job(job, arguments=["--set", "train.steps=6"]), 0, "resume    from step 2", "saved     step 6")
+        self.expect_resumed(self.run_job(job, arguments=["--set", "train.steps=6"]), 2, "saved     step 6")
         return result
 
     def test_training_goes_on_and_the_last_step_is_missed(self):
         result = self.fails_after_step_2()
-        self.expect(result, 74, "STEP 4 COULD NOT", "STEP 6 COULD NOT", "saved step is 2", "step 6/6", "the last step", "is step 2")
+        self.expect(result, 74, "STEP 4 ", "STEP 6 ", "[io.", "step 6/6", "is step 2")
 
     def test_the_run_ends_if_it_is_to_stop(self):
         result = self.fails_after_step_2(on_failure="stop")
@@ -61,7 +61,7 @@ class FailingReads(SavingTest):
         self.expect(result, 74, "cannot read", "step-00000004/rank-", "Input/output error", "checkpoint.resume = 2")
         self.assertEqual(self.steps(job), [2, 4])
         older = self.run_job(job, arguments=["--set", "train.steps=3", "--set", "checkpoint.resume=2"])
-        self.expect(older, 0, "resume    from step 2", "step 3/3", "saved     step 3")
+        self.expect_resumed(older, 2, "step 3/3", "saved     step 3")
 
 
 if __name__ == "__main__":

@@ -26,10 +26,11 @@ class BeforeTheFirstStep(SavingTest):
         job = self.job(train={"steps": 2})
         self.run_job(job)
         result = self.end_by(job, signal.SIGUSR1)
-        self.expect(result, 75, "ended     by SIGUSR1: checkpoint saved", "run the same command again")
+        self.expect(result, 75, "SIGUSR1")
         self.assertLess(result.seconds_after("injected fault"), program.GUARD_SECONDS, result.output)
-        self.assertEqual((self.status(job)["state"], self.status(job)["exit_code"]), ("saved", 75))
-        self.expect(self.run_job(job, arguments=["--set", "train.steps=3"]), 0, "resume    from step 2", "step 3/3")
+        status = self.status(job)
+        self.assertEqual((status["state"], status["exit_code"], status["id"]), ("saved", 75, "job.signal"))
+        self.expect_resumed(self.run_job(job, arguments=["--set", "train.steps=3"]), 2, "step 3/3")
 
     def test_of_a_new_run_nothing_is_saved(self):
         job = self.job()

@@ -269,7 +269,7 @@ class Refused(ExportTest):
         unwilling = self.job("qwen3-moe-tiny", "unwilling.toml", path=self.directory / (250 * "n"))  # a name in use is longer
         for job in (below_a_file, unwilling):
             result = run_job(2, job)
-            self.expect(result, 74, "is not a directory" if job is below_a_file else "nnn.partial-")
+            self.expect(result, 74, "[job.not_writable]" if job is below_a_file else "nnn.partial-")
             self.assertNotIn("received", result.output)
 
     def test_a_target_that_is_there_is_refused_before_anything_is_loaded(self):

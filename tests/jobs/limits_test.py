@@ -22,7 +22,7 @@ class Limits(JobTest):
             self.expect_refused(result, "address space", "ulimit -v")
 
     def test_data(self):
-        self.expect_refused(self.run_limited("prlimit", "--data=150000000"), "150.00 MB of data", "ulimit -d")
+        self.expect_refused(self.run_limited("prlimit", "--data=150000000"), "[job.process_limit]", "150.00 MB", "ulimit -d")
 
     def test_data_that_suffices(self):
         limit = 700_000_000
@@ -31,7 +31,7 @@ class Limits(JobTest):
 
     def test_descriptors(self):
         result = self.run_limited("sh", "-c", 'ulimit -n 40; exec "$@"', "sh")
-        self.expect_refused(result, "may open 40 files", "ulimit -n")
+        self.expect_refused(result, "[job.process_limit]", "40 files", "ulimit -n")
 
 
 if __name__ == "__main__":

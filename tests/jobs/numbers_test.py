@@ -111,7 +111,7 @@ class Spike(Failure):
 
     def test_is_left_out(self):
         result, left_out, losses = self.spike("skip")
-        self.expect(result, 0, "step 9: update skipped")
+        self.expect(result, 0, "step 9: ", "skipped")
         self.assertEqual([step for step, out in enumerate(left_out, 1) if out], [9])
         self.assertLess(losses[9], losses[7] * 1.05)
 
@@ -123,13 +123,13 @@ class Spike(Failure):
 
     def expect_rewound(self, **changes):
         result, left_out, losses = self.spike("rewind", checkpoint={"every_steps": 3, "every_minutes": 0}, **changes)
-        self.expect(result, 0, "Rewinding to the checkpoint of step 6", "rewound ", "weights of step 6")
+        self.expect(result, 0, "Rewinding", "rewound ", "of step 6")
         self.assertEqual([step for step, out in enumerate(left_out, 1) if out], [9])
         self.assertAlmostEqual(losses[9], losses[6], places=5)  # the weights of step 6, the same tokens
 
     def test_is_only_left_out_where_no_step_was_saved(self):
         result, left_out, _ = self.spike("rewind")
-        self.expect(result, 0, "no checkpoint to rewind to")
+        self.expect(result, 0, "no checkpoint")
         self.assertEqual(sum(left_out), 1)
 
 

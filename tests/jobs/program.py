@@ -194,6 +194,10 @@ class JobTest(unittest.TestCase):
         for part in parts:
             self.assertIn(part, result.output)
 
+    def expect_resumed(self, result, step, *parts):
+        """It went on from the checkpoint of `step`, to its end."""
+        self.expect(result, 0, f"resume    from step {step}", *parts)
+
     def expect_reference(self, output, directory, bfloat16=False):
         """The run's dump and metrics hold the numbers of reference.h5 in `directory`, as tools/compare_reference says."""
         report = io.StringIO()

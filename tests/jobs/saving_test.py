@@ -100,7 +100,7 @@ class Refused(SavingTest):
     def test_training_goes_on_and_tries_again(self):
         job = self.job(train={"steps": 6})
         result = self.run_job(job, fault=fault("checkpoint.write", 1, 2, "io"))
-        self.expect(result, 0, "STEP 4 COULD NOT", "saved step is 2", "step 6/6")
+        self.expect(result, 0, "STEP 4 ", "step 6/6")
         self.assertEqual(self.steps(job), [2, 6])
         self.assertEqual(sorted(path.name for path in self.checkpoints(job).iterdir()), ["step-00000002", "step-00000006"])
 
@@ -129,7 +129,7 @@ class Refused(SavingTest):
         before = {path.name: path.read_bytes() for path in self.step(job, 2).iterdir()}
         limited = ["bash", "-c", f"ulimit -f $((48 << 10)); exec {SLUICE} \"$@\"", "sluice"]
         result = self.run_job(job, 3, ["--set", "train.steps=4"], start=limited, status=74)
-        self.expect(result, 74, "STEP 4 COULD NOT", "File too large")
+        self.expect(result, 74, "[io.write]", "STEP 4 ", "File too large")
         self.assertEqual(self.steps(job), [2])
         self.assertEqual({path.name: path.read_bytes() for path in self.step(job, 2).iterdir()}, before)
 
@@ -138,12 +138,12 @@ class Refused(SavingTest):
         file.write_text("")
         job = self.job(checkpoint={"path": file / "steps"})
         for command in ("check", "run"):
-            self.expect(sluice(command, job), 74, "checkpoint.path", "not a directory")
+            self.expect(sluice(command, job), 74, "[job.not_writable]", "checkpoint.path")
 
     def test_a_disk_without_room(self):
         job = self.job(checkpoint={"keep": 1000000})
         for command in ("check", "run"):
-            self.expect(sluice(command, job), 74, "1000000 saved steps", "4.35 TB")
+            self.expect(sluice(command, job), 74, "[job.disk_room]", "4.35 TB")
 
 
 class Broken(SavedTest):
@@ -163,8 +163,8 @@ class Broken(SavedTest):
             file.seek(100000)
             file.write(b"broken")
         listed = sluice("checkpoint", "verify", self.output_of(self.saved))
-        self.expect(listed, 65, "step 2: ", "rank-00001.safetensors: bytes 0 to", "what was saved")
-        self.expect_older("what was saved", "Step 2 is taken")
+        self.expect(listed, 65, "[checkpoint.damaged]", "step 2: ", "rank-00001.safetensors: ")
+        self.expect_older("rank-00001.safetensors: ", "Step 2 ")
 
     def test_a_file_that_is_missing(self):
         (self.step(self.saved, 4) / "rank-00002.safetensors").unlink()
@@ -187,14 +187,14 @@ class Broken(SavedTest):
         result = mpirun(3, *with_fault("checkpoint.read", 1, 1, "io"), "run", self.saved, "--set", "train.steps=6")
         self.expect(result, 74, "injected read error", "checkpoint.resume = 2")
         self.assertEqual(self.steps(self.saved), [2, 4])
-        self.expect(self.run_job(self.saved, arguments=["--set", "train.steps=6"]), 0, "resume    from step 4", "step 6/6")
+        self.expect_resumed(self.run_job(self.saved, arguments=["--set", "train.steps=6"]), 4, "step 6/6")
 
     def test_no_step_that_is_whole(self):
         for step in (2, 4):
             (self.step(self.saved, step) / "manifest.json").unlink()
         result = self.run_job(self.saved, status=65)
-        self.expect(result, 65, "2 saved steps", "none is whole", "manifest.json")
-        self.expect(sluice("check", self.saved), 65, "none is whole")
+        self.expect(result, 65, "[checkpoint.damaged]", "2 saved steps", "manifest.json")
+        self.expect(sluice("check", self.saved), 65, "[checkpoint.damaged]")
 
 
 class Changed(SavedTest):
@@ -218,44 +218,44 @@ class Changed(SavedTest):
         job = self.job("mode.toml", train={"steps": 2}, model={"dtype": "bfloat16"}, optimizer={"state": "int8", "master": "24bit"})
         self.run_job(job)
         result = self.run_job(job, arguments=["--set", "optimizer.fit=auto", "--set", "optimizer.state=float32", "--set", "train.steps=3"])
-        self.expect(result, 0, "resume    from step 2", "step 3/3")
+        self.expect_resumed(result, 2, "step 3/3")
         self.assertIn('state = "int8"', (self.output_of(job) / "job.toml").read_text())
 
     def test_another_model(self):
         arguments = ["--set", f"model.path={program.FIXTURES / 'olmoe-tiny'}"]
         for result in (self.run_job(self.saved, arguments=arguments, status=78), sluice("check", self.saved, *arguments)):
-            self.expect(result, 78, "another model")
+            self.expect(result, 78, "[job.resume]", "model.path")
 
     def test_other_tokens(self):
         with h5py.File(self.directory / "tokens.h5", "w") as file:
             file["tokens"] = [7] * 500
         arguments = ["--set", f"data.tokens={self.directory}/tokens.h5"]
         for result in (self.run_job(self.saved, arguments=arguments, status=65), sluice("check", self.saved, *arguments)):
-            self.expect(result, 65, "data.tokens: ", "has changed since")
+            self.expect(result, 65, "[job.resume]", "data.tokens: ")
 
     def test_one_other_token_of_a_small_file(self):
         copy = self.directory / "copy.h5"
         shutil.copyfile(FIXTURES / FIXTURE / "reference.h5", copy)
         arguments = ["--set", f"data.tokens={copy}", "--set", "train.steps=3"]
-        self.expect(sluice("check", self.saved, *arguments), 0, "resume    from step 2")
+        self.expect_resumed(sluice("check", self.saved, *arguments), 2)
         with h5py.File(copy, "a") as file:
             ids = file["tokens"][...]
             ids.flat[-1] = (ids.flat[-1] + 1) % 500
             file["tokens"][...] = ids
-        self.expect(sluice("check", self.saved, *arguments), 65, "data.tokens: ", "has changed since")
+        self.expect(sluice("check", self.saved, *arguments), 65, "[job.resume]", "data.tokens: ")
 
     def test_a_named_step(self):
         result = self.run_job(self.saved, arguments=["--set", "checkpoint.resume=7"], status=78)
-        self.expect(result, 78, "checkpoint.resume: found 7", "which holds 2")
+        self.expect(result, 78, "[checkpoint.no_such_step]", "checkpoint.resume: ", "which holds 2")
         self.run_job(self.saved, arguments=["--set", "train.steps=6"])
         self.assertEqual(self.steps(self.saved), [2, 4, 6])
         result = self.run_job(self.saved, arguments=["--set", "checkpoint.resume=2", "--set", "train.steps=3"])
-        self.expect(result, 0, "resume    from step 2")
+        self.expect_resumed(result, 2)
         self.assertEqual(self.steps(self.saved), [2, 3])  # later ones are of another course
 
     def test_a_finished_run_has_nothing_left_to_do(self):
         files = sorted(self.output_of(self.saved).iterdir())
-        self.expect(self.run_job(self.saved), 0, "resume    from step 2", "done already: step 2")
+        self.expect_resumed(self.run_job(self.saved), 2, "done already: ")
         self.assertEqual(self.steps(self.saved), [2])
         self.assertEqual(sorted(self.output_of(self.saved).iterdir()), files, "no metrics of a run without steps")
         status, = json.loads(sluice("status", "--json", self.output_of(self.saved)).output)
@@ -371,8 +371,8 @@ class Used(SavingTest):
     def test_an_export_is_what_the_run_would_export(self):
         self.expect(sluice("checkpoint", "export", self.run, self.directory / "out"), 0, "export    step 2")
         self.expect(sluice("verify", self.directory / "out", self.target), 0)
-        self.expect(sluice("checkpoint", "export", self.run, self.directory / "out"), 64, "is already there")
-        self.expect(sluice("checkpoint", "export", self.run, self.directory / "other", "--step", 3), 64, "no saved step 3")
+        self.expect(sluice("checkpoint", "export", self.run, self.directory / "out"), 64, "[io.exists]")
+        self.expect(sluice("checkpoint", "export", self.run, self.directory / "other", "--step", 3), 64, "[checkpoint.no_such_step]")
 
     def evaluate(self, name, path):
         job = self.job(name, job={"kind": "evaluate"}, model={"path": path, "dtype": "bfloat16"})

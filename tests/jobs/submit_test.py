@@ -45,13 +45,13 @@ class Submit(JobTest):
         job = self.job(data={"tokens": "none.h5"})
         self.expect(self.sluice("submit", job), 65, "none.h5", "--no-check")
         self.assertEqual(self.calls("sbatch"), [])
-        self.expect(self.sluice("submit", "--no-check", job), 0, "Submitted batch job 36")
+        self.expect(self.sluice("submit", "--no-check", job), 0, "batch job 36")
         self.assertEqual(len(self.calls("sbatch")), 1)
 
     def test_a_run_is_queued_until_it_begins(self):
         job = self.job()
         run = self.output_of(job)
-        self.expect(self.sluice("submit", job, "--", "--nodes=1"), 0, "Submitted batch job 36")
+        self.expect(self.sluice("submit", job, "--", "--nodes=1"), 0, "batch job 36")
         self.assertEqual(self.calls("sbatch"), [f"--nodes=1 {run}/submit.sbatch"])
         self.assertEqual(self.states(run), [("queued", "36")])
         self.assertIn("--jobs=36", self.calls("squeue")[0])

@@ -147,7 +147,7 @@ class Text(TokenizeTest):
         everything, _ = self.tokenize(model, source, out="all-out.h5")
         self.assertEqual(sorted(kept + held), sorted(self.documents(everything)))
         _, result = self.tokenize(model, self.lines("few.jsonl", {"text": "one"}, {"text": "other"}), "--holdout", "0.0001", out="few.h5")
-        self.assertRegex(result.output, r"few\.holdout\.h5 is empty.* 0\.0001 chose none of 2 documents")
+        self.assertRegex(result.output, r"few\.holdout\.h5 is empty.*0\.0001")
 
     def test_the_end_token_is_looked_for_where_it_is_said(self):
         source = self.write("a.txt", "one")

@@ -97,7 +97,7 @@ class Holes(Tokens):
     def test_a_virtual_dataset_that_is_mapped_in_part(self):
         self.part("a.h5", 1000)
         self.virtual((COUNT,), (0, 1000, "a.h5", 1000))
-        self.expect_refused("1000 of its 4000 elements")
+        self.expect_refused("1000 of", "4000 elements")
 
     def test_a_virtual_source_that_is_missing(self):
         self.virtual((COUNT,), (0, COUNT, "none.h5", COUNT))
@@ -126,7 +126,7 @@ class Sizes(Tokens):
         with h5py.File(self.directory / "a.h5", "w") as file:
             file["tokens"] = self.ids()
         self.virtual((1 << 60,), (0, COUNT, "a.h5", COUNT))
-        self.expect_refused("only 4000 of its")
+        self.expect_refused("4000 of")
 
     def test_more_tokens_than_can_be_counted(self):
         with h5py.File(self.path, "w") as file:
@@ -137,7 +137,7 @@ class Sizes(Tokens):
         with h5py.File(self.path, "w") as file:
             tokens = file.create_dataset("tokens", (COUNT,), numpy.int32, chunks=(1 << 25,), maxshape=(None,), compression="gzip")
             tokens[:] = self.ids()
-        self.expect_refused("compressed", "134.22 MB each", "at most 67.11 MB", "chunks=(1 << 20,)")
+        self.expect_refused("compressed", "134.22 MB each", "67.11 MB", "chunks=(1 << 20,)")
 
     def test_compressed_chunks_of_a_sound_size(self):
         with h5py.File(self.path, "w") as file:

@@ -38,7 +38,8 @@ TEST(JobEnd, of_a_host_that_died_without_a_word_names_its_ranks_and_the_last_sav
   const std::string report = end_report(end);
   EXPECT_TRUE(report.starts_with("sluice: rank 2 of 3 failed, so the job ends with exit code 70:\n"))
       << report;
-  for (const char* part : {"h3 (rank 2)", "step 41/300", "step 40, 2026-11-27", "bring h3 back"})
+  for (const char* part :
+       {"[launch.lost_host]", "h3 (rank 2)", "step 41/300", "step 40, 2026-11-27", "bring h3 back"})
     EXPECT_TRUE(contains(report, part)) << part << report;
   EXPECT_EQ(end_code(end), 70);
 }
@@ -61,7 +62,7 @@ TEST(JobEnd, of_a_rank_that_a_signal_ended_names_rank_host_and_signal) {
   const std::string report = end_report(end);
   EXPECT_TRUE(report.starts_with("sluice: rank 1 of 3 failed, so the job ends with exit code 70:\n"))
       << report;
-  for (const char* part : {"SIGKILL", "dmesg", "host: h2 (rank 1)", "to do: "})
+  for (const char* part : {"[launch.lost_rank]", "SIGKILL", "dmesg", "host: h2 (rank 1)", "to do: "})
     EXPECT_TRUE(contains(report, part)) << part << report;
   EXPECT_EQ(end_code(end), 70);
 }
@@ -87,7 +88,7 @@ TEST(JobEnd, is_followed_by_a_restart_where_that_may_help) {
   }
   end.endings = {{0, 74, "h1", "cannot write to x: Input/output error (errno 5)"}};
   EXPECT_TRUE(may_start_again(end));
-  end.endings = {{0, 74, "h1", "cannot write to x: No space left on device (errno 28)"}};
+  end.endings.front().id = "io.no_space";
   EXPECT_FALSE(may_start_again(end));
 }
 

@@ -10,6 +10,9 @@ DOCUMENTS = PAGES + [ROOT / name for name in ("README.md", "src/README.md", "src
                                               "slurm/README.md", "tests/README.md", "tools/bench/README.md", ".github/CONTRIBUTING.md")]
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 NAMED_FILE = re.compile(r"`((?:src|jobs|configs|slurm|tests|tools)/[\w./-]+\.\w+)`")
+# How the code names the id of a failure: in braces behind an exit code, as a FailureId, or as one of a choice.
+ID = re.compile(r'''[{(]\s*(?:ExitCode::(k\w+)|code|doing\.code|ending|exit_code),\s*"(\w+\.\w+)"\s*[})]|kLost\w+ = "(\w+\.\w+)"|kUsageId = "(\w+\.\w+)"|'''
+                r'''(?:entry\.where|row\.where|place->second|file_name_),\s*"(\w+\.\w+)"|is_full \? "(\w+\.\w+)" : "(\w+\.\w+)"''')
 JOB_FILE = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -32,6 +35,26 @@ def job_keys():
     """Keys of a job file by their tables, as configs/README.md lists them."""
     tables = re.split(r"^### `\[+([\w.]+)\]+`$", read(ROOT / "configs/README.md"), flags=re.MULTILINE)[1:]
     return {name: set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) for name, text in zip(tables[::2], tables[1::2])}
+
+
+def exit_codes():
+    return dict(re.findall(r"^  (k\w+) = (\d+),", read(ROOT / "src/base/error.hpp"), re.MULTILINE))
+
+
+def ids_in_code():
+    """Ids of failures, each with the exit codes that the code gives with them as constants."""
+    codes, found = exit_codes(), {}
+    for source in [*(ROOT / "src").rglob("*.?pp"), *(ROOT / "jobs").rglob("*.?pp")]:
+        for code, *names in ID.findall(read(source)):
+            name = "".join(names[:4]) or None
+            for one in filter(None, [name, *names[4:]]):
+                found.setdefault(one, set()).update([codes[code]] if code in codes else [])
+    return found
+
+
+def ids_in_guide():
+    rows = re.findall(r"^\| `(\w+\.\w+)` \| ([\d, +n]+) \|", read(ROOT / "configs/guide/messages.md"), re.MULTILINE)
+    return {name: set(codes.split(", ")) for name, codes in rows}
 
 
 class Documents(unittest.TestCase):
@@ -64,12 +87,18 @@ class Guide(unittest.TestCase):
             for table, keys in [item for job in JOB_FILE.findall(read(page)) for item in tomllib.loads(job).items()]:
                 self.assertLessEqual(set(keys), known[table], page)
             for table, key in re.findall(r"(?:`|--set )(\w+)\.(?!toml|h5)(\w+)(?:`|=| =)", read(page)):
-                self.assertTrue(table not in known or key in known[table] or f"{table}.{key}" in known, f"{page}: {table}.{key}")
+                name = f"{table}.{key}"
+                self.assertTrue(table not in known or key in known[table] or name in known or name in ids_in_guide(), f"{page}: {name}")
 
     def test_exit_codes_are_those_of_the_program(self):
-        codes = re.findall(r"^  k\w+ = (\d+),", read(ROOT / "src/base/error.hpp"), re.MULTILINE)
         rows = re.findall(r"^\| (\d+) \|", read(ROOT / "configs/guide/commands.md"), re.MULTILINE)
-        self.assertEqual(rows, codes)
+        self.assertEqual(rows, list(exit_codes().values()))
+
+    def test_ids_of_failures_are_those_of_the_code(self):
+        code, guide = ids_in_code(), ids_in_guide()
+        self.assertEqual(sorted(guide), sorted(code))
+        for name, codes in code.items():
+            self.assertLessEqual(codes, guide[name], name)
 
     def test_each_architecture_is_in_the_table_of_models(self):
         named = re.findall(r'^    Architecture\{"(\w+)"', read(ROOT / "src/model/architecture.cpp"), re.MULTILINE)

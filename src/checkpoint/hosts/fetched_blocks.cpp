@@ -105,8 +105,9 @@ class Exchange {
     const SavedFile& file = step_.files[static_cast<std::size_t>(transfer.place.file)];
     const std::span<const std::byte> block(room_.data(), static_cast<std::size_t>(bytes_of(transfer.place)));
     if (digest_of(block, 0) != file.blocks[static_cast<std::size_t>(transfer.place.block)])
-      fail(ExitCode::kBadData, "{}: block {} of {} that rank {} sent is not what was saved",
-           directory_.string(), transfer.place.block, file.name, transfer.from);
+      fail({ExitCode::kBadData, "checkpoint.damaged"},
+           "{}: block {} of {} that rank {} sent is not what was saved", directory_.string(),
+           transfer.place.block, file.name, transfer.from);
     use(transfer.place, block.data());
   }
 

@@ -143,7 +143,7 @@ TcpStream IncomingCopy::accept_sender() {
     TcpStream stream = listener_.accept({std::min(limit_.seconds, kGreetingSeconds), limit_.stop});
     std::string token(target_.token.size(), '\0');
     const Outcome outcome = outcome_of([&] { stream.receive(std::as_writable_bytes(std::span(token))); });
-    if (limit_.stop.stop_requested()) fail(ExitCode::kIo, "{}", outcome.text);
+    if (limit_.stop.stop_requested()) fail(outcome, "{}", outcome.text);
     if (outcome.failed() || token != target_.token) continue;
     stream.set_limit(limit_);
     stream.send(std::array{kWelcome});

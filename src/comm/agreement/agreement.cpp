@@ -21,7 +21,7 @@ struct Summary {
 
 std::string to_bytes(const AgreementClaim& claim) {
   ByteWriter out;
-  out.text(Outcome{claim.outcome.code, claim.outcome.text.substr(0, kFailureTextBytes)}.to_bytes());
+  out.text(Outcome{claim.outcome, claim.outcome.text.substr(0, kFailureTextBytes)}.to_bytes());
   std::string digests;
   for (const AgreementTopic& topic : claim.topics) digests += topic.digest().hex();
   out.text(digests);
@@ -41,8 +41,8 @@ std::string failures_report(const std::vector<Summary>& summaries) {
   for (std::size_t rank = 0; rank < summaries.size(); ++rank) {
     const Outcome& outcome = summaries[rank].outcome;
     if (!outcome.failed()) continue;
-    auto& group = ranks[outcome.text];
-    if (group.empty()) order.push_back(outcome.text);
+    auto& group = ranks[outcome.text_with_id()];
+    if (group.empty()) order.push_back(outcome.text_with_id());
     group.push_back(static_cast<int>(rank));
   }
   std::string report;
@@ -53,11 +53,11 @@ std::string failures_report(const std::vector<Summary>& summaries) {
   return report;
 }
 
-ExitCode first_failure(const std::vector<Summary>& summaries) {
+Cause first_failure(const std::vector<Summary>& summaries) {
   for (const Summary& summary : summaries) {
-    if (summary.outcome.failed()) return summary.outcome.code;
+    if (summary.outcome.failed()) return summary.outcome;
   }
-  return ExitCode::kDone;
+  return {};
 }
 
 /// Ranks that have not failed, ascending.
@@ -114,9 +114,11 @@ AgreementResult agree(Communicator& comm, const AgreementClaim& claim) {
   const std::vector<int> ranks = sound_ranks(summaries);
   if (ranks.empty() || all_equal(summaries, ranks)) return result;
 
-  if (result.code == ExitCode::kDone) result.code = ExitCode::kInternal;
+  const Outcome difference{{ExitCode::kInternal, "comm.disagreement"},
+                           differences_report(comm, claim, ranks)};
+  if (result.code == ExitCode::kDone) static_cast<Cause&>(result) = difference;
   if (!result.report.empty()) result.report += "\n";
-  result.report += differences_report(comm, claim, ranks);
+  result.report += difference.text_with_id();
   return result;
 }
 

@@ -28,11 +28,10 @@ struct AgreementClaim {
   Outcome outcome{};
 };
 
-/// Result of the agreement, the same on every rank. `code` is kDone if all agree; else the code of the lowest
-/// failing rank, or kInternal if ranks disagree. `report` is the block that rank 0 prints: the cause and its
+/// Result of the agreement, the same on every rank. Its code is kDone if all agree; else its cause is that of the
+/// lowest failing rank, or kInternal if ranks disagree. `report` is the block that rank 0 prints: the cause and its
 /// rank, or for each topic the first differing entries, with the ranks that have which value.
-struct AgreementResult {
-  ExitCode code = ExitCode::kDone;
+struct AgreementResult : Cause {
   std::string report;
 };
 

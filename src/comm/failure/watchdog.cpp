@@ -171,7 +171,7 @@ void Watchdog::explain_and_exit() noexcept {
   exit_within(kSignalCallbackSeconds, ExitCode::kInternal);
   try {
     log::error(
-        "{} on {} has not returned within {:.1f} s: another rank is missing or stuck; this rank gives up",
+        "{} on {} has not returned within {:.1f} s: another rank is missing or stuck; this rank gives up [comm.deadline]",
         call_, rank_text_, call_limit_);
   } catch (...) {
     // Nobody is left to tell; the exit status still tells the failure.
@@ -187,7 +187,7 @@ void Watchdog::end_stalled(double seconds) noexcept {
     if (!std::exchange(is_located_, true)) locate();
     await_locations();
     const Outcome outcome{
-        ExitCode::kInternal,
+        {ExitCode::kInternal, "comm.deadline"},
         fmt::format(
             "{}: {} has computed for {:.1f} s without an end, longer than its limit of {:g} s, after {}. It "
             "is stuck, or far slower than all before; its stack is above",
@@ -195,7 +195,7 @@ void Watchdog::end_stalled(double seconds) noexcept {
     if (last_words_)
       last_words_(outcome);
     else
-      log::error("{}", outcome.text);
+      log::error("{}", outcome.text_with_id());
   } catch (...) {
     // Nobody is left to tell; the exit status still tells the failure.
     _exit(static_cast<int>(ExitCode::kInternal));

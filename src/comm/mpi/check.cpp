@@ -30,7 +30,8 @@ void require_mpi_thread(std::string_view call) {
 
 void check_mpi(int code, std::string_view call) {
   require_mpi_thread(call);
-  if (code != MPI_SUCCESS) fail(ExitCode::kInternal, "{} failed: {}", call, error_text(code));
+  if (code != MPI_SUCCESS)
+    fail({ExitCode::kInternal, "comm.failed_call"}, "{} failed: {}", call, error_text(code));
 }
 
 void log_mpi(int code, std::string_view call) noexcept {

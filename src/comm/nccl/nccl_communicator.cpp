@@ -43,7 +43,7 @@ void refuse_shared_devices(Communicator& bootstrap) {
     ranks_of[identities[rank]].push_back(static_cast<int>(rank));
   for (const auto& [shared, ranks] : ranks_of) {
     if (ranks.size() > 1)
-      fail(ExitCode::kTooLittle,
+      fail({ExitCode::kTooLittle, "device.unusable"},
            "{} use the same CUDA device, which NCCL does not allow: start at most one rank per device",
            ranks_text(ranks));
   }

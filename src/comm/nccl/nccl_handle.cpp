@@ -45,12 +45,13 @@ ncclUniqueId agree_on_identifier(Communicator& bootstrap, const WaitLimit& limit
 
 void check_nccl(ncclResult_t result, std::string_view call) {
   if (result != ncclSuccess && result != ncclInProgress)
-    fail(ExitCode::kInternal, "{} failed: {} ({})", call, ncclGetErrorString(result),
+    fail({ExitCode::kInternal, "comm.failed_call"}, "{} failed: {} ({})", call, ncclGetErrorString(result),
          ncclGetLastError(nullptr));
 }
 
 void check_cuda(cudaError_t status, std::string_view call) {
-  if (status != cudaSuccess) fail(ExitCode::kInternal, "{} failed: {}", call, cudaGetErrorString(status));
+  if (status != cudaSuccess)
+    fail({ExitCode::kInternal, "comm.failed_call"}, "{} failed: {}", call, cudaGetErrorString(status));
 }
 
 NcclHandle::NcclHandle(Communicator& bootstrap, const WaitLimit& limit) : limit_seconds_(limit.seconds) {
@@ -124,7 +125,7 @@ void NcclHandle::launch(const std::function<void()>& calls, const WaitLimit& lim
     check_nccl(ncclGroupEnd(), "ncclGroupEnd");
   } catch (const Error& error) {
     abort(limit, fmt::format("{} on rank {}: {}", text_of(operation), operation.rank, error.what()));
-    fail(error.code(), "{}: {} on rank {}: {}", limit.section, text_of(operation), operation.rank,
+    fail(error.cause(), "{}: {} on rank {}: {}", limit.section, text_of(operation), operation.rank,
          error.what());
   }
   Enqueued enqueued(*this);
@@ -139,7 +140,7 @@ void NcclHandle::wait(Pollable& work, const WaitLimit& limit, const Operation& o
     if (text.find(text_of(operation)) == std::string::npos)
       text = fmt::format("{}: {} on rank {}: {}", limit.section, text_of(operation), operation.rank, text);
     abort(limit, text);
-    fail(error.code(), "{}", text);
+    fail(error.cause(), "{}", text);
   }
 }
 

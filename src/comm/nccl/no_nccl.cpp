@@ -4,7 +4,7 @@
 namespace sluice {
 
 std::unique_ptr<Communicator> make_nccl_communicator(Communicator&) {
-  fail(ExitCode::kBadConfig,
+  fail({ExitCode::kBadConfig, "device.not_built"},
        "NCCL was asked for, but this build has none; configure it with -DSLUICE_CUDA=ON -DSLUICE_NCCL=ON");
 }
 

@@ -92,9 +92,9 @@ void require_no_magic(std::string_view head, const std::filesystem::path& path, 
   if (found == kMagics.end()) return;
   const bool can_be_text = is_printable(found->bytes);
   if (can_be_text && told == Told::kText) return;
-  fail(ExitCode::kBadData, "{} is {}, by its first bytes, expected text or rows of JSON; {}{}", path.string(),
-       found->name, advice_for(*found, path.string()),
-       can_be_text ? " (if it is text all the same: --format text)" : "");
+  fail({ExitCode::kBadData, "corpus.format"},
+       "{} is {}, by its first bytes, expected text or rows of JSON; {}{}", path.string(), found->name,
+       advice_for(*found, path.string()), can_be_text ? " (if it is text all the same: --format text)" : "");
 }
 
 }  // namespace sluice::corpus

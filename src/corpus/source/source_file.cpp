@@ -38,7 +38,8 @@ FileDescriptor open_stream(const fs::path& path) {
   const std::optional<int> own = own_descriptor(path);
   FileDescriptor stream(own ? ::fcntl(*own, F_DUPFD_CLOEXEC, 0)
                             : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (stream.get() < 0) fail(ExitCode::kIo, "cannot open {}: {}", path.string(), errno_text(errno));
+  if (stream.get() < 0)
+    fail({ExitCode::kIo, "io.read"}, "cannot open {}: {}", path.string(), errno_text(errno));
   return stream;
 }
 
@@ -81,7 +82,7 @@ std::size_t SourceFile::read_stream(std::span<std::byte> out, const std::functio
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     const ssize_t got = ready < 0 ? -1 : ::read(stream_.get(), out.data() + filled, out.size() - filled);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got < 0) fail(ExitCode::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
+    if (got < 0) fail({ExitCode::kIo, "io.read"}, "cannot read {}: {}", path_.string(), errno_text(errno));
     if (got == 0) break;
     filled += static_cast<std::size_t>(got);
   }

@@ -155,7 +155,7 @@ SourceForm found_form(const Head& head, const fs::path& path) {
   if (head.is_mostly_rows() || is_lines_by_name(path)) return SourceForm::kJsonLines;
   if (path.extension() != ".json") return SourceForm::kText;
   if (head.first() != '{' && head.first() != '[' && head.first() != '\0')
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "corpus.format"},
          "{} is not JSON, expected an array of objects or one object per line, as its name says; "
          "--format text takes it for text, as does a name that ends in .txt",
          path.string());
@@ -176,7 +176,7 @@ SourceForm form_of(std::string_view head, KnownPart part, const fs::path& path, 
   if (path.extension() == ".txt") return SourceForm::kText;
   const SourceForm form = found_form(Head(head, part), path);
   if (const std::size_t at = head.find('\0'); form == SourceForm::kText && at != std::string_view::npos)
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "corpus.format"},
          "{} has a zero byte at offset {}, so it is no text but a binary file; --format text takes it for "
          "text, as does a name that ends in .txt",
          path.string(), at);

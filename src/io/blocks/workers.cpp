@@ -25,7 +25,7 @@ void Workers::start(int threads, const Claim& claim) {
     for (int i = 0; i < threads; ++i) start_thread(claim);
   } catch (const std::system_error& error) {
     stop();
-    fail(ExitCode::kInternal,
+    fail({ExitCode::kInternal, "io.process"},
          "cannot start thread {} of {} that {}: {}. Likely cause: a limit on memory, of which each thread's "
          "stack is a part (load.memory_limit, ulimit -v), or on processes (ulimit -u, the container's)",
          started_ + 1, threads, what_, error.code().message());

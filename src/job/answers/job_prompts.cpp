@@ -16,7 +16,8 @@ bool answers_prompts(const JobConfig& config) {
 std::shared_ptr<const text::Tokenizer> tokenizer_for_stops(const std::filesystem::path& model) {
   std::shared_ptr<const text::Tokenizer> tokenizer = find_tokenizer(model);
   if (tokenizer == nullptr)
-    fail(ExitCode::kBadData, "{}: found no tokenizer.json, which generate.stop needs", model.string());
+    fail({ExitCode::kBadData, "text.no_tokenizer"}, "{}: found no tokenizer.json, which generate.stop needs",
+         model.string());
   return tokenizer;
 }
 

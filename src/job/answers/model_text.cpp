@@ -48,11 +48,11 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
   for (Prompt& prompt : prompts) {
     if (!prompt.tokens.empty()) continue;
     if (tokenizer == nullptr)
-      fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "text.no_tokenizer"},
            "{}: found no tokenizer.json, which a prompt of text needs; prompts of token ids do without",
            model.string());
     if (kind == PromptKind::kPlain && prompt.conversation)
-      fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "corpus.chat_template"},
            "{} is a conversation, which generate.chat = true, or --chat, lays out for the model",
            name_of(prompt));
     if (kind == PromptKind::kPlain) {
@@ -71,7 +71,7 @@ void encode_prompts(std::vector<Prompt>& prompts, const text::Tokenizer* tokeniz
 ChatEncoder::ChatEncoder(const text::Tokenizer& tokenizer, const fs::path& model)
     : tokenizer_(tokenizer), template_(corpus::read_chat_template(text_directory(model))) {
   if (template_.text.empty() && template_.tools_text.empty())
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "corpus.chat_template"},
          "{}: found no chat template, neither in chat_template.jinja nor in tokenizer_config.json; without "
          "one a model takes plain prompts alone",
          model.string());
@@ -81,8 +81,8 @@ ChatEncoder::ChatEncoder(const text::Tokenizer& tokenizer, const fs::path& model
 
 std::vector<std::int64_t> ChatEncoder::encode(const corpus::Conversation& conversation) {
   if (!corpus::has_template_for(template_, conversation))
-    fail(ExitCode::kBadData, "{}: the model has a chat template for conversations with tools alone",
-         template_.tools_name);
+    fail({ExitCode::kBadData, "corpus.chat_template"},
+         "{}: the model has a chat template for conversations with tools alone", template_.tools_name);
   // The template itself writes special tokens around a text.
   return wide(tokenizer_.encode(layout_->lay_out_prompt(conversation), text::Frame::kLeaveOut));
 }

@@ -46,7 +46,7 @@ Prompt prompt_of(const std::string& bytes, std::size_t number) {
   const auto ids = ids_in(row.take("tokens"));
   const bool is_chat = !ids && (prompt.conversation = corpus::read_asked(row)).has_value();
   if (given != 1 || (!ids && !is_chat && !row.has_text("prompt")))
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "job.prompts"},
          "expected one of \"prompt\", a text or messages, \"messages\", a conversation, and \"tokens\", an "
          "array of token ids");
   if (ids)
@@ -61,11 +61,11 @@ Prompt prompt_of(const corpus::DocumentPiece& piece, std::size_t number, const f
   if (!piece.is_json)
     return {fmt::to_string(number), piece.bytes.substr(0, piece.bytes.find_last_not_of('\r') + 1)};
   const std::string place = corpus::place_text(file, piece.line, piece.row);
-  if (!piece.fault.empty()) fail(ExitCode::kBadData, "{}{}", place, piece.fault);
+  if (!piece.fault.empty()) fail({ExitCode::kBadData, "job.prompts"}, "{}{}", place, piece.fault);
   try {
     return prompt_of(piece.bytes, number);
   } catch (const Error& error) {
-    fail(error.code(), "{}{}", place, error.what());
+    fail(error.cause(), "{}{}", place, error.what());
   }
 }
 
@@ -79,7 +79,7 @@ std::vector<std::int64_t> parse_token_ids(std::string_view text) {
     std::int64_t id = 0;
     const auto [end, error] = std::from_chars(at, text.data() + text.size(), id);
     if (error != std::errc() || id < 0 || (end != text.data() + text.size() && *end != ','))
-      fail(ExitCode::kUsage, "--prompt-tokens: found {}, expected token ids such as 5,17,42",
+      fail({ExitCode::kUsage, "job.prompts"}, "--prompt-tokens: found {}, expected token ids such as 5,17,42",
            printable(std::string(text)));
     ids.push_back(id);
     at = end;
@@ -92,14 +92,14 @@ std::vector<Prompt> read_prompts(const fs::path& file) {
   std::vector<Prompt> prompts;
   while (const std::optional<corpus::PieceBatch> batch = reader.next()) {
     if (batch->bytes_read > kMostPromptBytes)
-      fail(ExitCode::kBadData, "{} has more than the {} bytes that prompts may have together", file.string(),
-           kMostPromptBytes);
+      fail({ExitCode::kBadData, "job.prompts"},
+           "{} has more than the {} bytes that prompts may have together", file.string(), kMostPromptBytes);
     for (const corpus::DocumentPiece& piece : batch->pieces) {
       prompts.push_back(prompt_of(piece, prompts.size(), file));
       prompts.back().place = corpus::place_text(file, piece.line, piece.row);
     }
   }
-  if (prompts.empty()) fail(ExitCode::kBadData, "{}: found no prompt", file.string());
+  if (prompts.empty()) fail({ExitCode::kBadData, "job.prompts"}, "{}: found no prompt", file.string());
   return prompts;
 }
 
@@ -113,14 +113,15 @@ void require_answerable(const std::vector<Prompt>& prompts, const ModelConfig& m
                         std::int64_t positions) {
   for (const Prompt& prompt : prompts) {
     if (prompt.tokens.empty())
-      fail(ExitCode::kBadData, "{} has no tokens, expected at least one", name_of(prompt));
+      fail({ExitCode::kBadData, "job.prompts"}, "{} has no tokens, expected at least one", name_of(prompt));
     const auto bad = std::ranges::find_if(prompt.tokens,
                                           [&](std::int64_t id) { return id < 0 || id >= model.vocab_size; });
     if (bad != prompt.tokens.end())
-      fail(ExitCode::kBadData, "{} has the token id {}, but the model's vocabulary ends at {}",
-           name_of(prompt), *bad, model.vocab_size - 1);
+      fail({ExitCode::kBadData, "job.prompts"},
+           "{} has the token id {}, but the model's vocabulary ends at {}", name_of(prompt), *bad,
+           model.vocab_size - 1);
     if (std::ssize(prompt.tokens) >= positions)
-      fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "job.prompts"},
            "{} has {} tokens, and a sequence at most {}, prompt and answer together: as many as "
            "generate.max_sequence_length says, and the model's max_position_embeddings ({})",
            name_of(prompt), prompt.tokens.size(), positions,

@@ -281,7 +281,8 @@ nlohmann::json as_json(const Examination& job) {
   nlohmann::json out = job.plan ? to_json(*job.plan) : nlohmann::json::object();
   out["findings"] = nlohmann::json::array();
   for (const Outcome& found : job.findings.all())
-    out["findings"].push_back({{"code", static_cast<int>(found.code)}, {"text", found.text}});
+    out["findings"].push_back(
+        {{"id", found.id.text()}, {"code", static_cast<int>(found.code)}, {"text", found.text}});
   return out;
 }
 

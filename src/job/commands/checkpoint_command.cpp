@@ -92,8 +92,8 @@ void export_adapters(const FoundStep& found, const fs::path& output) {
   model.adapters = adapters.description;
   add_adapters(model.manifest, model.adapters);
   if (model.manifest.structure_hash().hex() != found.step.structure_hash)
-    fail(ExitCode::kBadData, "{}: was trained with other tensors than its config.json describes",
-         found.path.string());
+    fail({ExitCode::kBadData, "checkpoint.other_model"},
+         "{}: was trained with other tensors than its config.json describes", found.path.string());
   const UnitLayouts layouts = make_unit_layouts(model.manifest);
   AdapterSaveOptions options;
   options.style = adapters.style;
@@ -160,7 +160,7 @@ int checkpoint_verify_command(const CheckpointArguments& arguments) {
     console::line("step {}: {}", place.step, outcome.text);
     if (!first.failed()) first = outcome;
   }
-  if (first.failed()) fail(first.code, "{}", first.text);
+  if (first.failed()) fail(first, "{}", first.text);
   return 0;
 }
 
@@ -171,8 +171,9 @@ int checkpoint_export_command(const CheckpointArguments& arguments) {
   require_all_files(found.path, found.step);
   const bool has_adapters = found.step.holds_adapters();
   if (arguments.merge && !has_adapters)
-    fail(ExitCode::kUsage, "--merge: step {} of {} holds whole weights, and no adapters to merge",
-         found.step.step, arguments.run.string());
+    fail({ExitCode::kUsage, "command.usage"},
+         "--merge: step {} of {} holds whole weights, and no adapters to merge", found.step.step,
+         arguments.run.string());
   if (has_adapters && !arguments.merge)
     export_adapters(found, arguments.output);
   else

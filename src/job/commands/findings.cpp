@@ -11,10 +11,11 @@ void Findings::examine(const std::function<void()>& part) {
 }
 
 std::string Findings::text(std::string_view title) const {
-  if (found_.size() == 1) return found_.front().text;
+  if (found_.size() == 1) return found_.front().text_with_id();
   std::string text = fmt::format("{}: {} things are wrong", title, found_.size());
   for (std::size_t i = 0; i < found_.size(); ++i)
-    text += fmt::format("\n{}. {} (exit code {})", i + 1, found_[i].text, static_cast<int>(found_[i].code));
+    text += fmt::format("\n{}. {} (exit code {})", i + 1, found_[i].text_with_id(),
+                        static_cast<int>(found_[i].code));
   return text;
 }
 

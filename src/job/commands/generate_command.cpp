@@ -54,23 +54,24 @@ std::string toml_string(const std::string& text) { return toml_text(Value(text))
 void require_model(const fs::path& source) {
   if (!path_exists(source)) {
     require_model_directory(source);
-    fail(ExitCode::kBadData, "{}: there is no such model, run or checkpoint", source.string());
+    fail({ExitCode::kBadData, "model.not_a_model"}, "{}: there is no such model, run or checkpoint",
+         source.string());
   }
   if (path_exists(source / "config.json") || find_steps(source)) return;
   if (!path_exists(source / kJobCopyFile)) {
     require_model_directory(source);
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "model.not_a_model"},
          "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved "
          "step",
          source.string());
   }
   const std::string kind = find_run_files(source).kind();
   if (kind != "train")
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "model.not_a_model"},
          "{}: the run's job.kind is \"{}\", which saves no steps; expected the run of a training, or a "
          "model's directory",
          source.string(), printable(kind));
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "model.not_a_model"},
        "{}: the run has saved no step to generate from; checkpoint.every_steps and checkpoint.every_minutes "
        "say when one is saved",
        source.string());
@@ -95,7 +96,8 @@ std::vector<Prompt> prompts_of(const GenerateArguments& arguments) {
   for (const std::string& ids : arguments.prompt_tokens)
     prompts.push_back({fmt::to_string(prompts.size()), "", parse_token_ids(ids)});
   if (prompts.empty())
-    fail(ExitCode::kUsage, "nothing to answer: give --prompt, --prompt-tokens or --prompts");
+    fail({ExitCode::kUsage, "command.usage"},
+         "nothing to answer: give --prompt, --prompt-tokens or --prompts");
   return prompts;
 }
 
@@ -130,11 +132,13 @@ GenerateRequest request_of(const GenerateArguments& arguments, const JobConfig& 
   if (has_texts || has_stops || request.form != AnswerForm::kTokens)
     request.tokenizer = find_tokenizer(model);
   if (has_stops && request.tokenizer == nullptr)
-    fail(ExitCode::kBadData, "{}: found no tokenizer.json, which --stop needs", model.string());
+    fail({ExitCode::kBadData, "text.no_tokenizer"}, "{}: found no tokenizer.json, which --stop needs",
+         model.string());
   if (std::ranges::find(arguments.stops, "") != arguments.stops.end())
-    fail(ExitCode::kUsage, "--stop: found \"\", expected a text");
+    fail({ExitCode::kUsage, "command.usage"}, "--stop: found \"\", expected a text");
   if (request.is_conversation && request.tokenizer == nullptr)
-    fail(ExitCode::kBadData, "{}: found no tokenizer.json, which a conversation needs", model.string());
+    fail({ExitCode::kBadData, "text.no_tokenizer"}, "{}: found no tokenizer.json, which a conversation needs",
+         model.string());
   if (request.is_conversation) static_cast<void>(ChatEncoder(*request.tokenizer, model));
   encode_prompts(request.prompts, request.tokenizer.get(), model,
                  arguments.chat ? PromptKind::kChat : PromptKind::kPlain);

@@ -140,7 +140,8 @@ void print_files(const Inspection& i) {
 fs::path directory_of(const fs::path& model) {
   if (!fs::is_regular_file(model)) return model;
   if (model.filename() != "config.json")
-    fail(ExitCode::kUsage, "{} is neither a model directory nor its config.json", model.string());
+    fail({ExitCode::kUsage, "model.not_a_model"}, "{} is neither a model directory nor its config.json",
+         model.string());
   return model.has_parent_path() ? model.parent_path() : fs::path(".");
 }
 

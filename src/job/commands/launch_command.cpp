@@ -68,9 +68,10 @@ void set_ranks(LaunchArguments& arguments, const std::vector<LaunchHost>& hosts)
   const int slots = total_slots(hosts);
   if (arguments.ranks == 0) arguments.ranks = slots;
   if (arguments.ranks == 0)
-    fail(ExitCode::kUsage, "launch: expected the number of ranks (-n), or the hosts (--hosts h1,h2)");
+    fail({ExitCode::kUsage, "command.usage"},
+         "launch: expected the number of ranks (-n), or the hosts (--hosts h1,h2)");
   if (!hosts.empty() && arguments.ranks > slots)
-    fail(ExitCode::kUsage,
+    fail({ExitCode::kUsage, "command.usage"},
          "launch: {} ranks are more than the {} that the hosts take; give them more slots, as in h1:2",
          arguments.ranks, slots);
 }
@@ -79,7 +80,7 @@ void set_ranks(LaunchArguments& arguments, const std::vector<LaunchHost>& hosts)
 /// word for a program.
 void require_job_file(const fs::path& file) {
   if (!path_exists(file))
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "config.unreadable"},
          "launch: there is no job file {}; expected one, or `generate` or `chat` with their arguments. "
          "Options of mpirun go behind --",
          file.string());
@@ -128,7 +129,7 @@ std::string run_id(const LaunchArguments& arguments, const fs::path& run) {
 void require_going_on(const JobConfig& config) {
   if (config.job.kind == JobKind::kTrain &&
       (config.job.overwrite || config.checkpoint.resume != CheckpointSettings::kResumeNewest))
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "config.contradiction"},
          "launch --restarts: by job.overwrite or checkpoint.resume each restart would begin anew; expected "
          "job.overwrite = false and checkpoint.resume = \"newest\"");
 }
@@ -169,7 +170,7 @@ std::vector<LaunchHost> named_hosts(LaunchArguments& arguments) {
   std::vector<LaunchHost> of_options = take_hosts(arguments.launcher_options);
   if (arguments.hosts.empty()) return of_options;
   if (!of_options.empty())
-    fail(ExitCode::kUsage,
+    fail({ExitCode::kUsage, "command.usage"},
          "launch: the hosts are {} by --hosts and {} by mpirun's options; expected one of them",
          printable(arguments.hosts), hosts_text(of_options));
   return parse_hosts(arguments.hosts);
@@ -179,9 +180,10 @@ void require_restarts_on_hosts(const LaunchArguments& arguments, const std::vect
                                bool is_chat) {
   if (arguments.restarts == 0 && arguments.least_ranks == 0) return;
   if (hosts.empty() || is_chat)
-    fail(ExitCode::kUsage, "launch: --restarts and --min-ranks are for a job on hosts (--hosts h1,h2)");
+    fail({ExitCode::kUsage, "command.usage"},
+         "launch: --restarts and --min-ranks are for a job on hosts (--hosts h1,h2)");
   if (arguments.least_ranks > arguments.ranks)
-    fail(ExitCode::kUsage, "launch: --min-ranks is {}, more than the {} ranks of the job",
+    fail({ExitCode::kUsage, "command.usage"}, "launch: --min-ranks is {}, more than the {} ranks of the job",
          arguments.least_ranks, arguments.ranks);
 }
 

@@ -37,7 +37,7 @@ int metrics_merge_command(const MergeArguments& arguments) {
   const fs::path file = metrics_file_of(arguments.run);
   const std::vector<fs::path> segments = existing_segments(file);
   if (segments.empty())
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "job.not_a_run"},
          "{}: there is no such file; expected a run directory, or the first of its metrics files",
          file.string());
   const MergeReport report = merge_metrics(segments, arguments.output);

@@ -44,21 +44,24 @@ std::vector<fs::path> RunFiles::segments() const { return existing_segments(metr
 JoinedMetrics RunFiles::metrics() const {
   const std::vector<fs::path> files = segments();
   if (files.empty())
-    fail(ExitCode::kBadData, "{}: there is no such file; expected the directory of a run that has metrics",
+    fail({ExitCode::kBadData, "job.not_a_run"},
+         "{}: there is no such file; expected the directory of a run that has metrics",
          metrics_file().string());
   JoinedMetrics metrics(files);
   if (metrics.rows() == 0 && kind() != "train")
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "job.not_a_run"},
          "{}: there are no rows of steps, because job.kind is \"{}\"; expected a training",
          metrics_file().string(), printable(kind()));
   if (metrics.rows() == 0)
-    fail(ExitCode::kBadData, "{}: there are no rows of steps yet", metrics_file().string());
+    fail({ExitCode::kBadData, "job.not_a_run"}, "{}: there are no rows of steps yet",
+         metrics_file().string());
   return metrics;
 }
 
 RunFiles find_run_files(const fs::path& directory) {
   if (!directory_exists(directory))
-    fail(ExitCode::kBadData, "{}: there is no such directory; expected that of a run", directory.string());
+    fail({ExitCode::kBadData, "job.not_a_run"}, "{}: there is no such directory; expected that of a run",
+         directory.string());
   RunFiles files{directory};
   const fs::path job = directory / kJobCopyFile;
   if (!path_exists(job)) return files;

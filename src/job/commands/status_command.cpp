@@ -36,7 +36,7 @@ void add_submission(const fs::path& run, Json& status) {
   if (state == "gone" && !status.empty()) return;
   status["state"] = state;
   status["slurm_job"] = submission->slurm_job;
-  for (const char* ending : {"exit_code", "message"}) status.erase(ending);
+  for (const char* ending : {"exit_code", "id", "message"}) status.erase(ending);
 }
 
 /// Status of a run; nothing for a directory or file that is not a run's.
@@ -45,7 +45,8 @@ std::optional<Json> find_status(const fs::path& run) {
   add_submission(run, status);
   if (status.empty()) return std::nullopt;
   if (text_in(status, "state").empty())
-    fail(ExitCode::kBadData, "{}: found no status of a run", (run / "status.json").string());
+    fail({ExitCode::kBadData, "job.not_a_run"}, "{}: found no status of a run",
+         (run / "status.json").string());
   // Marks a run that was killed before it could record its end.
   if (!status.contains("exit_code") && !status.contains("slurm_job") && !is_running(run, status))
     status["state"] = "killed";
@@ -54,8 +55,8 @@ std::optional<Json> find_status(const fs::path& run) {
 }
 
 [[noreturn]] void refuse_no_run(const std::string& run) {
-  fail(ExitCode::kBadData, "{}: there is no status.json; expected a run directory, the job.output of a job",
-       printable(run));
+  fail({ExitCode::kBadData, "job.not_a_run"},
+       "{}: there is no status.json; expected a run directory, the job.output of a job", printable(run));
 }
 
 /// Table cell with a text of the status, "-" if it has none.

@@ -142,9 +142,9 @@ void refuse_non_finite(const Verified& v) {
                                   tensor.non_finite,
                                   shape_text(place_in(tensor.shape, tensor.first_non_finite))));
   if (!lines.empty())
-    fail(ExitCode::kBadData, "{}: {} {} infinite or NaN, in {}:{}", v.directory.string(),
-         counted(v.non_finite, "value"), is_or_are(v.non_finite), counted(std::ssize(lines), "tensor"),
-         lines_of_some(lines, kShown));
+    fail({ExitCode::kBadData, "weights.not_finite"}, "{}: {} {} infinite or NaN, in {}:{}",
+         v.directory.string(), counted(v.non_finite, "value"), is_or_are(v.non_finite),
+         counted(std::ssize(lines), "tensor"), lines_of_some(lines, kShown));
 }
 
 /// Prints tensors that only one side has, though no model needs them.
@@ -168,7 +168,8 @@ void refuse_different(const ContentComparison& comparison, const Verified& a, co
   std::string text = missing_text(a, comparison.only_here) + missing_text(b, comparison.only_there);
   if (!lines.empty())
     text += fmt::format("\n  different ({}):{}", lines.size(), lines_of_some(lines, kShown));
-  fail(ExitCode::kBadData, "{} and {} differ:{}", a.directory.string(), b.directory.string(), text);
+  fail({ExitCode::kBadData, "verify.differs"}, "{} and {} differ:{}", a.directory.string(),
+       b.directory.string(), text);
 }
 
 void verify_one(const Verified& v, bool json_wanted) {

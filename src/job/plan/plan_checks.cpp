@@ -15,7 +15,7 @@ namespace sluice {
 namespace {
 
 void check_fit(const JobPlan& plan) {
-  if (!plan.lack.empty()) fail(ExitCode::kTooLittle, "{}", plan.lack);
+  if (!plan.lack.empty()) fail({ExitCode::kTooLittle, "job.memory"}, "{}", plan.lack);
 }
 
 void check_resumed_model(const JobPlan& plan) {

@@ -74,7 +74,7 @@ void refuse_mix(std::span<const DeviceClaim> claims) {
   if (without.empty()) return;
   std::map<std::string, std::vector<int>> reasons;
   for (const int rank : without) reasons[claims[static_cast<std::size_t>(rank)].lack].push_back(rank);
-  fail(ExitCode::kTooLittle,
+  fail({ExitCode::kTooLittle, "device.unusable"},
        "{} can use a GPU, but {} cannot: {}. All ranks compute on GPUs or all on the CPU: start ranks only "
        "where there are GPUs, or set device.kind = \"cpu\"",
        ranks_text(with), ranks_text(without), text_of(reasons));
@@ -84,7 +84,7 @@ void refuse_more_ranks_than_gpus(std::span<const DeviceClaim> claims, std::span<
   for (std::size_t rank = 0; rank < claims.size(); ++rank) {
     if (claims[rank].index >= 0) continue;
     fail(
-        ExitCode::kTooLittle,
+        {ExitCode::kTooLittle, "device.unusable"},
         "{} ranks run on the machine of rank {}, but they see {} GPUs there: start at most one rank for each "
         "GPU, or set device.kind = \"cpu\"",
         std::ranges::count(nodes, nodes[rank]), rank, claims[rank].visible);
@@ -92,7 +92,7 @@ void refuse_more_ranks_than_gpus(std::span<const DeviceClaim> claims, std::span<
   for (const auto& [ignored, ranks] :
        ranks_by(claims, [](const DeviceClaim& claim) { return claim.gpu.identity; })) {
     if (ranks.size() > 1)
-      fail(ExitCode::kTooLittle,
+      fail({ExitCode::kTooLittle, "device.unusable"},
            "{} see the same GPU ({}) and no other: start at most one rank for each GPU, let each see its own "
            "(srun --gpus-per-task=1, CUDA_VISIBLE_DEVICES) or all see all, or set device.kind = \"cpu\"",
            ranks_text(ranks), claims[static_cast<std::size_t>(ranks.front())].gpu.name);
@@ -102,7 +102,7 @@ void refuse_more_ranks_than_gpus(std::span<const DeviceClaim> claims, std::span<
 void refuse_different_kinds(std::span<const DeviceClaim> claims) {
   const auto kinds = ranks_by(claims, kind_of);
   if (kinds.size() > 1)
-    fail(ExitCode::kTooLittle,
+    fail({ExitCode::kTooLittle, "device.unusable"},
          "the ranks' GPUs are of different kinds: {}. Shards and limits are equal for all ranks, so use GPUs "
          "of one kind (CUDA_VISIBLE_DEVICES chooses), or set device.kind = \"cpu\"",
          text_of(kinds));
@@ -150,7 +150,8 @@ DeviceChoice choose_devices(DeviceKind wanted, std::span<const DeviceClaim> clai
   if (std::ranges::all_of(claims, sees_none)) {
     const std::string lack = text_of(ranks_by(claims, lack_of));
     if (wanted == DeviceKind::kAuto) return {DeviceKind::kCpu, {}, lack};
-    fail(ExitCode::kTooLittle, "device.kind is \"cuda\", but no GPU can be used: {}", lack);
+    fail({ExitCode::kTooLittle, "device.unusable"}, "device.kind is \"cuda\", but no GPU can be used: {}",
+         lack);
   }
   refuse_mix(claims);
   refuse_more_ranks_than_gpus(claims, nodes);
@@ -166,7 +167,7 @@ bool wants_gpus(const JobConfig& config) {
 
 void require_device_in_build(const DeviceSettings& settings) {
   if (settings.kind == DeviceKind::kCuda && !has_cuda())
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "device.not_built"},
          "device.kind is \"cuda\", but this build has no CUDA: configure it with -DSLUICE_CUDA=ON "
          "-DSLUICE_NCCL=ON");
 }

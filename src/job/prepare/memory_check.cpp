@@ -66,7 +66,7 @@ std::optional<std::int64_t> told_growth_limit(const JobConfig& config,
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].certain() > growth_limits[rank])
-      fail(ExitCode::kTooLittle,
+      fail({ExitCode::kTooLittle, "job.memory"},
            "memory.limit: rank {} must hold {} at the peak, and the limit leaves {} for it beside its "
            "program: {} too little. See sluice plan for what takes the memory",
            rank, format_bytes(ranks[rank].certain()),
@@ -78,7 +78,7 @@ void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank, std::opt
   const std::int64_t needed = ranks[static_cast<std::size_t>(rank)].on_gpu().certain();
   const std::int64_t available = told ? *told : available_device_bytes();
   if (needed > available)
-    fail(ExitCode::kTooLittle,
+    fail({ExitCode::kTooLittle, "job.memory"},
          "the GPU of rank {} must hold {} at the peak, and has {} left: {} too little. Use more ranks with a "
          "GPU each, or see sluice plan for what takes the memory",
          rank, format_bytes(needed), format_bytes(available), format_bytes(needed - available));
@@ -101,7 +101,7 @@ void require_memory(std::span<const RankMemory> ranks, std::span<const int> mach
   }
   if (needed > memory.bytes)
     fail(
-        ExitCode::kTooLittle,
+        {ExitCode::kTooLittle, "job.memory"},
         "the machine of {} must hold {} at the peak, and has {} {}: {} too little. Use more machines, or see "
         "sluice plan for what takes the memory{}",
         ranks_text(std::move(neighbours)), format_bytes(needed), format_bytes(memory.bytes), memory.kind,

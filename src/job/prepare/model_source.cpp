@@ -41,7 +41,7 @@ std::optional<FoundStep> step_of(const char* key, const fs::path& path, std::int
   try {
     return find_step(path, which, ExitCode::kBadConfig);
   } catch (const Error& error) {
-    fail(error.code(), "{}: {}", key, error.what());
+    fail(error.cause(), "{}: {}", key, error.what());
   }
 }
 
@@ -50,17 +50,17 @@ void take_base(JobConfig& config, const FoundStep& found) {
   const std::string path = found.path.string();
   if (config.job.kind == JobKind::kTrain)
     fail(
-        ExitCode::kBadConfig,
+        {ExitCode::kBadConfig, "job.adapter"},
         "model.path: {} holds adapters alone, expected a model. lora.start = \"{}\" with the model that they "
         "adapt goes on from them; `sluice checkpoint export --merge` makes a model of both",
         path, path);
   if (!config.model.adapter.empty())
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.adapter"},
          "model.adapter: found {}, expected none, because model.path, {}, brings an adapter of its own",
          config.model.adapter.string(), path);
   const fs::path base = found.step.path("model.path");
   if (!holds(base, "config.json"))
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "job.adapter"},
          "model.path: {} holds adapters alone, and the model that they were trained on, {}, is not there. "
          "Name it as model.path, and {} as model.adapter",
          path, base.string(), path);
@@ -82,7 +82,7 @@ void take_folder(const char* key, fs::path& path) {
   try {
     path = find_peft_adapter(path);
   } catch (const Error& error) {
-    fail(error.code(), "{}: {}", key, error.what());
+    fail(error.cause(), "{}: {}", key, error.what());
   }
 }
 
@@ -93,7 +93,8 @@ void take_adapter(JobConfig& config) {
   const std::optional<FoundStep> found = step_of(key, path, config.model.step);
   if (!found) return take_folder(key, path);
   if (!found->step.holds_adapters())
-    fail(ExitCode::kBadData, "{}: {} holds a model's weights and no adapter", key, found->path.string());
+    fail({ExitCode::kBadData, "job.adapter"}, "{}: {} holds a model's weights and no adapter", key,
+         found->path.string());
   path = found->path;
 }
 
@@ -101,8 +102,9 @@ void take_adapter(JobConfig& config) {
 void require_rank(const PeftAdapter& adapter, std::int64_t rank) {
   const std::vector<AdaptedTensor>& tensors = adapter.adapters.tensors;
   if (rank == 0 || std::ranges::find(tensors, rank, &AdaptedTensor::rank) != tensors.end()) return;
-  fail(ExitCode::kBadConfig, "lora.rank: found {}, expected {} or 0, because that is the rank of {}", rank,
-       tensors.front().rank, adapter.files.front().path.parent_path().string());
+  fail({ExitCode::kBadConfig, "job.adapter"},
+       "lora.rank: found {}, expected {} or 0, because that is the rank of {}", rank, tensors.front().rank,
+       adapter.files.front().path.parent_path().string());
 }
 
 /// Job with the [lora] of the job that saved a checkpoint.
@@ -150,7 +152,7 @@ PeftAdapter read_adapter(const JobConfig& config, const ParameterManifest& manif
     return adapter;
   } catch (const Error& error) {
     if (error.code() == ExitCode::kBadConfig) throw;
-    fail(error.code(), "{}: {}", adapter_key(config), error.what());
+    fail(error.cause(), "{}: {}", adapter_key(config), error.what());
   }
 }
 
@@ -173,7 +175,7 @@ void require_no_dropout(const AdapterDescription& adapters, const ParameterManif
     SLUICE_ASSERT(weight.has_value(), "{} cannot be adapted", adapted.base);
     const Role role = weight->info.role;
     if (role == Role::kExpert || role == Role::kRouter)
-      fail(ExitCode::kBadConfig,
+      fail({ExitCode::kBadConfig, "job.adapter"},
            "lora.dropout: found {}, expected 0, because {} is adapted, and routers and routed experts are "
            "parameters that have no inputs of their own to leave out; lora.targets = \"{}\" adapts all "
            "projections but those",
@@ -192,13 +194,13 @@ void freeze_parameters(const JobConfig& config, ParameterManifest& manifest) {
       manifest.freeze(tensor);
     }
     if (!means_any)
-      fail(ExitCode::kBadConfig,
+      fail({ExitCode::kBadConfig, "manifest.no_match"},
            "train.freeze: \"{}\" means no tensor of this model, expected a pattern of names such as "
            "\"model.layers.0.*\"; `sluice inspect` lists them",
            printable(pattern));
   }
   if (manifest.trained_parameter_count() == 0)
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "manifest.no_match"},
          "train.freeze: found patterns that mean every tensor, expected some to be left to train");
 }
 

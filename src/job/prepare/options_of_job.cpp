@@ -68,8 +68,9 @@ double balancing_coefficient(const TrainSettings& train, const ModelConfig& mode
   if (model.router.has_balancing_loss()) return is_given ? train.aux_loss_coefficient : kDefault;
   if (is_given && train.aux_loss_coefficient != 0)
     fail(
-        ExitCode::kBadConfig, "train.aux_loss_coefficient: found {:g}, expected 0: {} has {}",
-        train.aux_loss_coefficient, model.model_type,
+        {ExitCode::kBadConfig, "job.not_for_model"},
+        "train.aux_loss_coefficient: found {:g}, expected 0: {} has {}", train.aux_loss_coefficient,
+        model.model_type,
         model.router.has_correction_bias
             ? "correction biases in place of a load-balancing loss; train.router_bias_update_rate moves them"
             : "no load-balancing loss; train.router_z_loss keeps its routers from growing sure of a few experts");
@@ -92,7 +93,7 @@ std::string balancing_advice(const TrainSettings& train, const ModelConfig& mode
 
 void require_routers(const TrainSettings& train, const ModelConfig& model) {
   if (train.router_z_loss == 0 || model.moe_layer_count() > 0) return;
-  fail(ExitCode::kBadConfig,
+  fail({ExitCode::kBadConfig, "job.not_for_model"},
        "train.router_z_loss: found {:g}, expected 0: this {} has no layer with experts, so no router",
        train.router_z_loss, model.model_type);
 }
@@ -101,12 +102,12 @@ void require_movable_biases(const JobConfig& config, const ModelConfig& model) {
   const double rate = config.train.router_bias_update_rate;
   if (rate == 0) return;
   if (!model.router.has_correction_bias)
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.not_for_model"},
          "train.router_bias_update_rate: found {:g}, expected 0: the router of {} has no correction bias; "
          "train.aux_loss_coefficient balances its experts",
          rate, model.model_type);
   if (config.lora.trains())
-    fail(ExitCode::kBadConfig,
+    fail({ExitCode::kBadConfig, "job.not_for_model"},
          "train.router_bias_update_rate: found {:g}, expected 0, because an adapter holds no correction "
          "biases, and the model that it is put on has those it was published with",
          rate);

@@ -27,7 +27,7 @@ std::int64_t bytes_of(rlim_t limit) {
 
 void require(std::int64_t limit, std::int64_t needed, const char* what, const char* option, int threads) {
   if (limit >= needed) return;
-  fail(ExitCode::kTooLittle,
+  fail({ExitCode::kTooLittle, "job.process_limit"},
        "this process may have {} of {} ({}), and the libraries that compute take {} with {} thread{} before "
        "any weight is loaded: {} too little. Raise the limit, or lower parallel.threads",
        format_bytes(limit), what, option, format_bytes(needed), threads, threads == 1 ? "" : "s",
@@ -52,7 +52,7 @@ void require_descriptors() {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_max < kLeast)
-    fail(ExitCode::kTooLittle,
+    fail({ExitCode::kTooLittle, "job.process_limit"},
          "this process may open {} files at a time (ulimit -n), and MPI and the job need at least {}. Raise "
          "the limit",
          limit.rlim_max, kLeast);

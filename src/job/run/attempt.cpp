@@ -37,7 +37,7 @@ constexpr unsigned kReportSeconds = 10;
 int end_alike(const Communicator& comm, SignalWatch& signals, const Outcome& ending) {
   signals.set_exit_code(ending.code);
   exit_within(kReportSeconds, ending.code);
-  if (comm.rank() == 0) report_ending(-1, static_cast<int>(ending.code), ending.text);
+  if (comm.rank() == 0) report_ending(-1, ending, ending.text);
   return static_cast<int>(ending.code);
 }
 

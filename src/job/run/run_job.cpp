@@ -46,7 +46,7 @@ constexpr unsigned kSilenceSeconds = 30;
 
 std::string failure_report(int rank, int size, const Outcome& failure) {
   return fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}", rank, size,
-                     static_cast<int>(failure.code), failure.text);
+                     static_cast<int>(failure.code), failure.text_with_id());
 }
 
 /// Reports a failure, with this machine's name if the job has several; a launch on hosts adds the name
@@ -56,7 +56,7 @@ void report_failure(const JobLinks& links, const Outcome& failure) {
   std::string report = failure_report(rank, size, failure);
   if (links.mpi.local_size() < size && !is_launched_on_hosts())
     report += fmt::format("\n  host: {} (rank {})", host_name(), rank);
-  report_ending(rank, static_cast<int>(failure.code), report);
+  report_ending(rank, failure, report);
 }
 
 /// Ends all processes of the MPI world with failure.code. One of the failing ranks reports, the others wait
@@ -248,7 +248,7 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const std::vector
 /// Collective over links.comm. Ends a job that failed on every rank at the same place, so that no rank has to
 /// be aborted. `directory` is null before there is one.
 Outcome end_together(const SharedError& error, const JobLinks& links, RunDirectory* directory) {
-  const Outcome failure{error.code(), error.text()};
+  const Outcome failure{error.cause(), error.text()};
   links.signals.set_exit_code(failure.code);
   exit_within(2 * kLastWordsSeconds, failure.code);
   if (directory != nullptr && links.comm.rank() == 0) directory->set_failed(failure);
@@ -260,7 +260,7 @@ Outcome end_together(const SharedError& error, const JobLinks& links, RunDirecto
   }
   log::close_files();
   cancel_exit();
-  return {failure.code, failure_report(error.failing_rank(), links.comm.size(), failure)};
+  return {failure, failure_report(error.failing_rank(), links.comm.size(), failure)};
 }
 
 /// Collective over links.comm. Runs the job in its run directory.
@@ -286,7 +286,7 @@ Outcome run_in_directory(const Attempt& attempt, const Devices& devices, const J
     log::close_files();
     directory.set_done(ending.code, ending.text);
     links.signals.set_exit_code(ending.code);
-    return {ending.code, ""};
+    return {ending, ""};
   } catch (const SharedError& error) {
     return end_together(error, links, &directory);
   } catch (...) {
@@ -304,9 +304,10 @@ Outcome run_agreed(const Attempt& attempt, const JobLinks& links) {
   comm.set_deadline(
       "setup", attempt.config ? attempt.config->deadline.setup_seconds : DeadlineSettings().setup_seconds);
   const AgreementResult agreed = agree_on_job(comm, attempt);
-  if (agreed.code != ExitCode::kDone) return {agreed.code, agreed.report};
+  if (agreed.code != ExitCode::kDone) return {agreed, agreed.report};
   const Devices devices = find_devices(*attempt.config, comm);
-  if (devices.refusal.failed()) return {devices.refusal.code, "sluice: " + devices.refusal.text};
+  if (devices.refusal.failed())
+    return {devices.refusal, fmt::format("sluice: {}", devices.refusal.text_with_id())};
   return run_in_directory(attempt, devices, links);
 }
 

@@ -24,7 +24,7 @@ void require_same_training(const FoundStep& found, const JobConfig& config) {
       refused.push_back(fmt::format("\n  {} is {}, and was {}", change.key, change.now, change.before));
   if (refused.empty()) return;
   fail(
-      ExitCode::kBadConfig,
+      {ExitCode::kBadConfig, "job.resume"},
       "checkpoint.resume: {} was saved by a training that this job cannot go on with:{}\nGive the keys their "
       "values again, or give this job another job.output, or begin anew with job.overwrite = true",
       found.path.string(), fmt::join(refused, ""));
@@ -34,7 +34,7 @@ void require_same_training(const FoundStep& found, const JobConfig& config) {
 void require_found(const JobConfig& config, const std::optional<FoundStep>& found, bool is_empty) {
   const std::int64_t which = config.checkpoint.resume;
   if (!found && !(which < 0 && is_empty))
-    fail(ExitCode::kBadConfig, "checkpoint.resume: found {}: {}",
+    fail({ExitCode::kBadConfig, "checkpoint.no_such_step"}, "checkpoint.resume: found {}: {}",
          which == kBestStep ? "\"best\"" : fmt::format("{}", which),
          missing_step_text(checkpoint_directory(config), which));
   if (found) require_same_training(*found, config);
@@ -132,7 +132,7 @@ std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& d
 void require_same_model(const FoundStep& found, const Blueprint& blueprint) {
   const std::string structure = blueprint.model.manifest.structure_hash().hex();
   if (found.step.structure_hash == structure) return;
-  fail(ExitCode::kBadConfig,
+  fail({ExitCode::kBadConfig, "job.resume"},
        "checkpoint.resume: {} was saved of another model: its structure is {}, and that of model.path, with "
        "[lora] and train.freeze, {}{}",
        found.path.string(), found.step.structure_hash, structure, former_targets_text(blueprint));
@@ -142,7 +142,8 @@ void require_same_data(const FoundStep& found, const DataSettings& settings, con
   const bool is_alike = found.step.sequences == data.sequences && found.step.data_digest == data.digest;
   const bool has_whole = !found.step.whole_data_digest.empty() && !data.whole.empty();
   if (is_alike && (!has_whole || found.step.whole_data_digest == data.whole)) return;
-  fail(ExitCode::kBadData, "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
+  fail({ExitCode::kBadData, "job.resume"},
+       "{} since {} was saved: {} sequences with digest {}, and there were {} with {}",
        changed_tokens(settings), found.path.string(), data.sequences, is_alike ? data.whole : data.digest,
        found.step.sequences, is_alike ? found.step.whole_data_digest : found.step.data_digest);
 }
@@ -153,11 +154,11 @@ void require_same_base(const FoundStep& found, const ModelSettings& model, const
   const bool was_quantised = before == name_of(FrozenFormat::kInt8) || before == name_of(FrozenFormat::kNf4);
   if (before != format && (was_quantised || is_quantised_by_load(model.frozen_format)))
     fail(
-        ExitCode::kBadConfig,
+        {ExitCode::kBadConfig, "job.resume"},
         "model.frozen_format: found \"{}\", expected \"{}\", because {} was trained on frozen weights in that form, "
         "which are other numbers: their digest was {}, and is {}",
         format, before, found.path.string(), found.step.base_digest, digest);
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "job.resume"},
        "model.path: {} is not what {} was trained on: its frozen weights have digest {}, and had {}. Likely "
        "cause: another revision of the model",
        model.path.string(), found.path.string(), digest, found.step.base_digest);

@@ -63,7 +63,7 @@ void require_own_disks(const std::vector<std::string>& sight, const RankDisks& n
     for (int node = 0; node < nodes.count(); ++node) {
       const bool sees = sight[static_cast<std::size_t>(rank)][static_cast<std::size_t>(node)] == '1';
       if (sees == (nodes.of(rank) == node)) continue;
-      fail(ExitCode::kBadConfig,
+      fail({ExitCode::kBadConfig, "job.storage"},
            "checkpoint.path: rank {} on {} {} what {} made in {}. Expected a directory that all hosts share "
            "(checkpoint.storage = \"shared\"), or one that is on a disk of its own on each (\"node\")",
            rank, hosts[static_cast<std::size_t>(nodes.of(rank))], sees ? "sees" : "does not see",
@@ -84,7 +84,7 @@ SaveDisks find_save_disks(Communicator& comm, std::span<const int> nodes, const 
     hosts.push_back(names[static_cast<std::size_t>(of_nodes.first_rank(node))]);
   if (storage == SaveStorage::kNode && wants_copies && of_nodes.count() == 1)
     run_together(comm, [&] {
-      fail(ExitCode::kBadConfig,
+      fail({ExitCode::kBadConfig, "job.storage"},
            "checkpoint.partner_copies: found 1, expected 0, because all ranks are on {}: there is no other "
            "host that could keep a copy",
            hosts.front());

@@ -150,7 +150,7 @@ void TrainingState::restore() {
     } catch (const Error& error) {
       if (settings_.resume != CheckpointSettings::kResumeNewest) throw;
       // A disk that fails today may work tomorrow, so the checkpoint is not given up for an older one.
-      if (error.code() == ExitCode::kIo) fail(ExitCode::kIo, "{}{}", error.what(), older_step_text());
+      if (error.code() == ExitCode::kIo) fail(error.cause(), "{}{}", error.what(), older_step_text());
       if (error.code() != ExitCode::kBadData) throw;
       fall_back(error.what());
     }
@@ -192,7 +192,7 @@ void TrainingState::fall_back(const std::string& reason) {
     if (it->step < steps_done())
       static_cast<void>(outcome_of([&] { older = all.read(*it); }));  // fails on all ranks alike
   run_on_root(context_.comm, [&] {
-    if (!older) fail(ExitCode::kBadData, "{}; there is no older saved step", reason);
+    if (!older) fail({ExitCode::kBadData, "checkpoint.damaged"}, "{}; there is no older saved step", reason);
     log::warning("{}\n  Step {} is taken instead", reason, older->found.step.step);
   });
   take(older);
@@ -245,15 +245,15 @@ void TrainingState::attempt(std::int64_t step, const std::function<void()>& act)
   context_.comm.set_deadline("save", context_.config().deadline.save_seconds);
   try {
     act();
-    failure_.clear();
+    failure_ = {};
   } catch (const Error& error) {
     save_.reset();
     if (error.code() != ExitCode::kIo || settings_.on_failure == SaveFailure::kStop) throw;
-    failure_ = error.what();
+    failure_ = current_failure();
     if (context_.is_root())
       log::warning(
           "STEP {} COULD NOT BE SAVED. The run goes on and will try again; the last saved step is {}: {}",
-          step, saved_step_ == 0 ? "none" : fmt::format("{}", saved_step_), failure_);
+          step, saved_step_ == 0 ? "none" : fmt::format("{}", saved_step_), failure_.text);
   }
 }
 
@@ -333,9 +333,9 @@ SavedStep TrainingState::describe(std::int64_t step) const {
 }
 
 void TrainingState::require_saved() const {
-  if (!failure_.empty())
-    fail(ExitCode::kIo, "the last step could not be saved, and the last one that was is {}: {}",
-         saved_step_ == 0 ? "none" : fmt::format("step {}", saved_step_), failure_);
+  if (failure_.failed())
+    fail(failure_, "the last step could not be saved, and the last one that was is {}: {}",
+         saved_step_ == 0 ? "none" : fmt::format("step {}", saved_step_), failure_.text);
 }
 
 }  // namespace sluice

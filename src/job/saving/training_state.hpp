@@ -148,7 +148,7 @@ class TrainingState {
   HeldOutStep best_;                ///< best of the saved checkpoints
   HeldOutStep newest_;              ///< held-out loss of the last step, if it was evaluated
   HeldOutProgress held_out_;        ///< course of the held-out loss over all evaluations
-  std::string failure_;             ///< error of the last attempt to save, or ""
+  Outcome failure_;                 ///< failure of the last attempt to save
 };
 
 }  // namespace sluice

@@ -28,7 +28,7 @@ bool is_possible(const JobConfig& config) {
 
 void refuse_training_of(const TensorInfo& tensor) {
   fail(
-      ExitCode::kBadConfig,
+      {ExitCode::kBadConfig, "job.not_for_model"},
       "model.frozen_format: found \"stored\", expected \"dtype\", because {} is quantised in the files and this job "
       "trains it: codes cannot be trained. \"stored\" is for adapters (lora.rank), or for train.freeze with every "
       "quantised tensor",
@@ -39,14 +39,14 @@ void refuse_training_of(const TensorInfo& tensor) {
 void require_weights_in_files(const JobConfig& config, const StoredTensors& stored) {
   if (config.memory.offload != Offload::kSource || !stored.is_empty()) return;
   fail(
-      ExitCode::kBadConfig,
+      {ExitCode::kBadConfig, "job.not_for_model"},
       "memory.offload: found \"source\", expected \"none\" or \"disk\", because {} has no frozen experts in bfloat16, "
       "FP8, INT4, MXFP4 or NVFP4 that a job of kind \"{}\" could read where they were published",
       config.model.path.string(), name_of(config.job.kind));
 }
 
 void refuse_gpu(const JobConfig& config) {
-  fail(ExitCode::kBadConfig,
+  fail({ExitCode::kBadConfig, "job.not_for_model"},
        "model.frozen_format: found \"{}\", expected \"dtype\", because codes and scales are computed with on "
        "processors alone; device.kind = \"cpu\" takes no GPU",
        name_of(config.model.frozen_format));
@@ -78,7 +78,7 @@ StoredTensors announced_weights(const Blueprint& plain) {
   const std::string format = name_of(plain.config.model.frozen_format);
   const std::string what = tensor < 0 ? plain.config.model.path.string() : plain.model.manifest[tensor].name;
   fail(
-      ExitCode::kBadConfig,
+      {ExitCode::kBadConfig, "job.not_for_model"},
       "model.frozen_format: found \"{}\", expected \"stored\", because {} is quantised as it is published, and "
       "would be rounded a second time; \"stored\" keeps it as it is. For \"{}\" all the same, export it in bfloat16 "
       "first (sluice export)",

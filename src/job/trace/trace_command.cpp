@@ -25,7 +25,7 @@ struct TraceArguments {
 std::vector<TraceFile> read_traces(const std::filesystem::path& run) {
   std::error_code error;
   if (!std::filesystem::exists(trace_file_path(run, 0), error))
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "metrics.file"},
          "{}: there is no trace in this run, expected {}: trace.steps in the job file, such as \"10-12\", "
          "records one",
          run.string(), trace_file_path("", 0).string());
@@ -37,7 +37,7 @@ std::vector<TraceFile> read_traces(const std::filesystem::path& run) {
     const TraceHeader& header = ranks.back().header;
     if (header.rank != rank || header.ranks != first.ranks || header.first_step != first.first_step ||
         header.last_step != first.last_step)
-      fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "metrics.file"},
            "{}: found rank {} of {}, steps {} to {}; expected rank {} of {}, steps {} to {}, as rank 0 has "
            "them: trace the steps again",
            file.string(), header.rank, header.ranks, header.first_step, header.last_step, rank, first.ranks,

@@ -131,7 +131,7 @@ int UnitsInFiles::next_after(int unit) const {
 void UnitsInFiles::wait(Workers::Lock& lock, const Slot& slot) {
   if (!workers_.wait(
           lock, [&] { return slot.is_there; }, limit_seconds_))
-    fail(ExitCode::kIo, "{} was not read within {:g} s: the disk does not answer",
+    fail({ExitCode::kIo, "io.stalled"}, "{} was not read within {:g} s: the disk does not answer",
          files_.begin()->second.file.path().parent_path().string(), limit_seconds_);
 }
 
@@ -183,7 +183,7 @@ void UnitsInFiles::require_unchanged(UnitReads& reads, const std::vector<Digest>
     std::optional<Digest>& first = reads.digests[run];
     if (first && *first != digests[run])
       fail(
-          ExitCode::kBadData,
+          {ExitCode::kBadData, "weights.changed"},
           "{}: the bytes of {} are not those that were read before: the file was changed while the job runs. "
           "Expected files that stay as they are, because memory.offload = \"source\" reads them in every step",
           path_of(reads, static_cast<int>(run)), tensor_of(reads, static_cast<int>(run)));
@@ -197,7 +197,7 @@ void UnitsInFiles::read_blocks(const UnitReads& reads, const DirectRead& read) t
   source.file.read_at_least(needed, read.offset, part_of(blocks_, 0, read.bytes));
   if (!source.is_direct) source.file.drop_cache(read.offset, read.bytes);
 } catch (const Error& error) {
-  fail(error.code(), "{} (codes of {}, which memory.offload = \"source\" reads in every step)", error.what(),
+  fail(error.cause(), "{} (codes of {}, which memory.offload = \"source\" reads in every step)", error.what(),
        tensor_of(reads, read.copies.front().run));
 }
 

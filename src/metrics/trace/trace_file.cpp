@@ -98,11 +98,12 @@ TraceFile read_trace_file(const std::filesystem::path& file) {
       else
         trace.records.push_back(record_of(parsed));
     } catch (const std::exception& error) {
-      fail(ExitCode::kBadData, "{}, line {}: this is not a line of a trace that this version writes: {}",
-           file.string(), number, error.what());
+      fail({ExitCode::kBadData, "metrics.file"},
+           "{}, line {}: this is not a line of a trace that this version writes: {}", file.string(), number,
+           error.what());
     }
   });
-  if (text.empty()) fail(ExitCode::kBadData, "{}: this trace is empty", file.string());
+  if (text.empty()) fail({ExitCode::kBadData, "metrics.file"}, "{}: this trace is empty", file.string());
   return trace;
 }
 

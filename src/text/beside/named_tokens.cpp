@@ -68,7 +68,7 @@ class File {
     return std::ranges::find(nulls_, key) != nulls_.end();
   }
   [[noreturn]] void refuse(std::string_view key, const Json& found, std::string_view expected) const {
-    fail(ExitCode::kBadData, "{}: {}: found {}, expected {}", name_, printable(key),
+    fail({ExitCode::kBadData, "text.tokenizer"}, "{}: {}: found {}, expected {}", name_, printable(key),
          printable(found.dump(-1, ' ', false, Json::error_handler_t::replace), 80), expected);
   }
   void name_unused() const {

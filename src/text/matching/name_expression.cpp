@@ -44,16 +44,16 @@ struct NameExpression::Compiled {
 NameExpression::NameExpression(std::string_view expression, std::string name)
     : compiled_(std::make_unique<Compiled>()), name_(std::move(name)) {
   if (expression.size() > kLongestExpression)
-    fail(ExitCode::kBadData, "{}: a pattern of {} bytes; at most {} are read", name_, expression.size(),
-         kLongestExpression);
+    fail({ExitCode::kBadData, "text.tokenizer"}, "{}: a pattern of {} bytes; at most {} are read", name_,
+         expression.size(), kLongestExpression);
   int error = 0;
   std::size_t offset = 0;
   compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
                                   PCRE2_UTF | PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_NEVER_BACKSLASH_C,
                                   &error, &offset, nullptr);
   if (compiled_->code == nullptr)
-    fail(ExitCode::kBadData, "{}: '{}' is not a valid pattern: {} at byte {}", name_, printable(expression),
-         error_message(error), offset);
+    fail({ExitCode::kBadData, "text.tokenizer"}, "{}: '{}' is not a valid pattern: {} at byte {}", name_,
+         printable(expression), error_message(error), offset);
   compiled_->data = pcre2_match_data_create(1, nullptr);
   compiled_->context = pcre2_match_context_create(nullptr);
   SLUICE_ASSERT(compiled_->data != nullptr && compiled_->context != nullptr, "no memory to match with");
@@ -68,8 +68,8 @@ bool NameExpression::matches(std::string_view text) const {
   const int found = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, 0,
                                 compiled_->data, compiled_->context);
   if (found < 0 && found != PCRE2_ERROR_NOMATCH)
-    fail(ExitCode::kBadData, "{}: '{}' cannot be matched against it: {}", name_, printable(text),
-         error_message(found));
+    fail({ExitCode::kBadData, "text.tokenizer"}, "{}: '{}' cannot be matched against it: {}", name_,
+         printable(text), error_message(found));
   return found >= 0;
 }
 

@@ -64,16 +64,16 @@ class Pcre2Matcher : public Matcher {
  public:
   Pcre2Matcher(std::string_view pattern, const std::string& name) : name_(name) {
     if (pattern.size() > kLongestPattern)
-      fail(ExitCode::kBadData, "{}: a pattern of {} bytes; at most {} are read", name, pattern.size(),
-           kLongestPattern);
+      fail({ExitCode::kBadData, "text.tokenizer"}, "{}: a pattern of {} bytes; at most {} are read", name,
+           pattern.size(), kLongestPattern);
     const std::string translated = pcre2_pattern(pattern, name);
     int error = 0;
     std::size_t offset = 0;
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                               PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr));
     if (!code_)
-      fail(ExitCode::kBadData, "{}: '{}' is not a valid pattern: {}", name, printable(pattern),
-           message_of(error));
+      fail({ExitCode::kBadData, "text.tokenizer"}, "{}: '{}' is not a valid pattern: {}", name,
+           printable(pattern), message_of(error));
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // if compilation fails, the interpreter searches
   }
 

@@ -73,8 +73,9 @@ class Translation {
 
  private:
   [[noreturn]] void refuse(std::string_view what) const {
-    fail(ExitCode::kBadData, "{}: the pattern '{}' has {} at byte {}, which is not supported", name_,
-         printable(pattern_), what, at_);
+    fail({ExitCode::kBadData, "text.tokenizer"},
+         "{}: the pattern '{}' has {} at byte {}, which is not supported", name_, printable(pattern_), what,
+         at_);
   }
   [[nodiscard]] bool next_is(std::string_view text) const { return pattern_.substr(at_).starts_with(text); }
   [[nodiscard]] char peek() const {

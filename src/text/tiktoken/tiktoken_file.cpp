@@ -76,8 +76,8 @@ std::vector<std::string> parse_tiktoken(std::string_view text, const std::string
   std::unordered_set<std::string> known;
   std::int64_t line_number = 0, count = 0;
   const auto refuse = [&](std::string_view line, std::string_view expected) {
-    fail(ExitCode::kBadData, "{}: line {}: found '{}', expected {}", name, line_number, printable(line, 80),
-         expected);
+    fail({ExitCode::kBadData, "text.tokenizer"}, "{}: line {}: found '{}', expected {}", name, line_number,
+         printable(line, 80), expected);
   };
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -95,8 +95,9 @@ std::vector<std::string> parse_tiktoken(std::string_view text, const std::string
     ++count;
   }
   if (count == 0 || count != std::ssize(tokens))
-    fail(ExitCode::kBadData, "{}: found {} tokens with ranks up to {}, expected one for every rank", name,
-         count, std::ssize(tokens) - 1);
+    fail({ExitCode::kBadData, "text.tokenizer"},
+         "{}: found {} tokens with ranks up to {}, expected one for every rank", name, count,
+         std::ssize(tokens) - 1);
   return tokens;
 }
 
@@ -115,7 +116,7 @@ void require_known_tiktoken(const std::filesystem::path& directory) {
     found = name == config.end() ? "nothing" : shown_json(*name);
     if (name != config.end() && *name == kKnownClass) return;
   }
-  fail(ExitCode::kBadData,
+  fail({ExitCode::kBadData, "text.tokenizer"},
        "{}: tokenizer_class: found {}, expected \"{}\": {} does not say by which pattern text is split, and "
        "only that of Kimi and Moonlight is known. transformers writes tokenizer.json for other models "
        "(save_pretrained)",

@@ -39,7 +39,7 @@ void require_same_on_all_ranks(Communicator& comm, const CommonValues& values) {
   std::vector<int> ranks(digests.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   const std::vector<std::string> lines = find_differences(comm, topic, ranks);
-  fail(ExitCode::kInternal,
+  fail({ExitCode::kInternal, "train.ranks_differ"},
        "after step {} the ranks do not have the same numbers, so their weights no longer belong together. "
        "Likely cause: a fault of memory or processor on the rank that differs. Go on from the last saved "
        "step.\n  {}",

@@ -38,7 +38,7 @@ std::string broken_gradient_text(Communicator& comm, double loss, double grad_no
 }
 
 void fail_numerics(std::int64_t number, const std::string& finding) {
-  fail(ExitCode::kNumerics,
+  fail({ExitCode::kNumerics, "train.not_finite"},
        "step {}: {}. Likely causes: too high a learning rate, or weights that are already broken", number,
        finding);
 }

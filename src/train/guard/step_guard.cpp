@@ -28,7 +28,7 @@ void StepGuard::add_update(double loss) {
 void StepGuard::add_left_out(std::int64_t step, const std::string& reason) {
   ++left_out_;
   if (++in_a_row_ <= settings_.max_skipped_steps) return;
-  fail(ExitCode::kNumerics,
+  fail({ExitCode::kNumerics, "train.not_finite"},
        "step {}: {}. guard.max_skipped_steps = {}: so many updates in a row were skipped before "
        "this one, and skipping more will not help. Likely causes: too high a learning rate, or "
        "broken data",
