@@ -16,7 +16,7 @@ namespace {
 void take_best_step(JobContext& context, TrainingState& state, std::int64_t done) {
   const HeldOutStep best = state.best();
   if (best.step == 0 && context.is_root())
-    log::warning("no saved step was evaluated, so the weights of step {} are exported", done);
+    log::warning("no checkpoint was evaluated, so the weights of step {} are exported", done);
   if (best.step == 0) return;
   if (context.is_root())
     console::line("best      step {} of {}, held out {:.5f}, is exported", best.step, done, best.loss);

@@ -48,7 +48,7 @@ void PeftMatch::add(const SafetensorsEntry& entry) {
     const auto head = manifest_.find("lm_head.weight");
     if (head && manifest_[*head].shape == entry.shape) return;
   }
-  unexpected(entry, "is no lora_A and no lora_B");
+  unexpected(entry, "is neither a lora_A nor a lora_B");
 }
 
 void PeftMatch::add(const SafetensorsEntry& entry, const PeftName& name) {
@@ -289,11 +289,10 @@ void PeftMatch::finish(const std::string& file, PeftAdapter& out) {
     text += fmt::format("\n  {} {} not fit:{}", faults_.size(), faults_.size() == 1 ? "does" : "do",
                         lines_of_some(faults_, 20));
   if (!text.empty())
-    fail(
-        {ExitCode::kBadData, "adapter.mismatch"},
-        "{} is no adapter of this model as {} describes it{}\n  Likely cause: it was made for another model, "
-        "or is not complete",
-        file, config_.source, text);
+    fail({ExitCode::kBadData, "adapter.mismatch"},
+         "{} is not an adapter of this model as {} describes it{}\n  Likely cause: it was made for another "
+         "model, or is not complete",
+         file, config_.source, text);
 }
 
 }  // namespace sluice

@@ -51,7 +51,7 @@ void BlockFile::load(std::int64_t block, std::span<std::byte> out) const {
 BlockReader::BlockReader(const std::filesystem::path& directory, const SavedFile& file)
     : blocks_(std::ssize(file.blocks)),
       file_(directory, file),
-      staging_(allocate(MemoryKind::kPrivate, kSavedBlockBytes, "staging of a saved step")) {}
+      staging_(allocate(MemoryKind::kPrivate, kSavedBlockBytes, "staging of a checkpoint")) {}
 
 void BlockReader::read(std::int64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {

@@ -15,8 +15,8 @@ BlockStream::BlockStream(const SavedStep& step, const std::filesystem::path& dir
       blocks_(std::move(blocks)),
       limit_{"restore", limit_seconds},
       rank_(rank),
-      ring_(allocate(MemoryKind::kPrivate, kSlots * kSavedBlockBytes, "blocks of a saved step")),
-      ahead_("reads a saved step", {kSlots, kThreads, blocks_.size()},
+      ring_(allocate(MemoryKind::kPrivate, kSlots * kSavedBlockBytes, "blocks of a checkpoint")),
+      ahead_("reads a checkpoint", {kSlots, kThreads, blocks_.size()},
              [this](std::size_t read, std::size_t slot) { fill(read, slot); }) {
   ahead_.give(kSlots);
 }

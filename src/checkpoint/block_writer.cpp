@@ -10,7 +10,7 @@ namespace sluice {
 
 BlockWriter::BlockWriter(const std::filesystem::path& path, int rank)
     : rank_(rank),
-      staging_(allocate(MemoryKind::kPrivate, kStagingBytes, "staging of a saved step")),
+      staging_(allocate(MemoryKind::kPrivate, kStagingBytes, "staging of a checkpoint")),
       file_(path, WriteBehind::Target::kNewFile, kSavedBlockBytes) {}
 
 void BlockWriter::append(std::span<const std::byte> data) {

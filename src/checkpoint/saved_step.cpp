@@ -33,7 +33,7 @@ class Reader {
   }
 
   [[noreturn]] void reject(const std::string& found) const {
-    fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} is not the manifest of a saved step: {}", name_,
+    fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} is not the manifest of a checkpoint: {}", name_,
          found);
   }
 
@@ -61,7 +61,7 @@ class Reader {
 
   [[nodiscard]] const json& array(const char* key) const {
     const json& value = at(key);
-    if (!value.is_array()) reject(fmt::format("\"{}\" is no array", key));
+    if (!value.is_array()) reject(fmt::format("\"{}\" is not an array", key));
     return value;
   }
 
@@ -122,7 +122,7 @@ bool is_file_name(const std::string& name) {
 SavedFile file_from(const Reader& in) {
   SavedFile file{in.text("name"), in.integer("bytes"), {}, {}};
   if (!is_file_name(file.name))
-    in.reject(fmt::format("{} is no name of a file in its directory", printable(file.name)));
+    in.reject(fmt::format("{} is not the name of a file beside the manifest", printable(file.name)));
   for (const json& entry : in.array("entries"))
     file.entries.push_back(entry_from(Reader(entry, in.name()), file.bytes));
   const std::string blocks = in.text("blocks");
@@ -195,7 +195,7 @@ SavedStep step_from(const Reader& in) {
   if (world < 1 || world > std::numeric_limits<int>::max()) in.reject("\"world_size\" is out of range");
   step.world_size = static_cast<int>(world);
   const json& keys = in.at("job");
-  if (!keys.is_object()) in.reject("\"job\" is no object");
+  if (!keys.is_object()) in.reject("\"job\" is not an object");
   for (const auto& [key, value] : keys.items()) {
     if (!value.is_string()) in.reject(fmt::format("\"job\" has no text for {}", printable(key)));
     step.job.push_back({current_name(key), value.get<std::string>()});
@@ -302,7 +302,7 @@ std::string to_manifest(const SavedStep& step) {
 
 SavedStep parse_manifest(std::string_view text, const std::string& name) {
   const auto reject = [&](std::string_view found) {
-    fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} is not the manifest of a saved step: {}", name,
+    fail({ExitCode::kBadData, "checkpoint.damaged"}, "{} is not the manifest of a checkpoint: {}", name,
          found);
   };
   const std::size_t frame = kBegin.size() + kMiddle.size() + kHexDigits + kEnd.size();

@@ -36,7 +36,7 @@ class Collector {
   void add(const SavedEntry& entry, int file) {
     const std::optional<int> tensor = manifest_.find(entry.tensor);
     if (!tensor || !manifest_[*tensor].tied_to.empty())
-      fail({ExitCode::kBadData, "checkpoint.other_model"}, "{}: {} is no tensor of this model",
+      fail({ExitCode::kBadData, "checkpoint.other_model"}, "{}: {} is not a tensor of this model",
            out_.index.directory, printable(entry.tensor));
     const TensorInfo& info = manifest_[*tensor];
     if (entry.numbers.end > info.element_count() || !is_convertible(entry.dtype, arena_))
@@ -84,7 +84,7 @@ MatchedCheckpoint saved_weights(const SavedStep& step, const std::filesystem::pa
                                 const ParameterManifest& manifest, DType arena) {
   if (!step.base_digest.empty())
     fail({ExitCode::kBadData, "checkpoint.other_model"},
-         "{}: holds what was trained alone, and no frozen weights, so it is no model by itself; those are in "
+         "{}: holds only what was trained, without the frozen weights, which are in "
          "{}",
          directory.string(), step.key("model.path"));
   std::vector<int> tensors = manifest.stored_tensors();

@@ -108,11 +108,10 @@ std::optional<FoundStep> newest_step(const fs::path& directory, const std::vecto
     }
   }
   if (newest || steps.empty()) return newest;
-  fail(
-      {ExitCode::kBadData, "checkpoint.damaged"},
-      "{} holds {} saved step{} and none is whole: {}. checkpoint.resume = \"never\" with another job.output "
-      "begins anew",
-      directory.string(), steps.size(), steps.size() == 1 ? "" : "s", last);
+  fail({ExitCode::kBadData, "checkpoint.damaged"},
+       "{} holds {} checkpoint{} and none is complete: {}. checkpoint.resume = \"never\" with another "
+       "job.output begins anew",
+       directory.string(), steps.size(), steps.size() == 1 ? "" : "s", last);
 }
 
 void remove_step(const fs::path& path) {

@@ -48,7 +48,7 @@ std::vector<StepPlace> steps_at(const fs::path& path) {
   if (is_saved_step(path)) return {{read_saved_step(path).step, path}};
   if (const std::optional<fs::path> directory = find_steps(path)) return list_steps(*directory);
   const bool is_run = is_there(path / kJobCopyFile);
-  fail({ExitCode::kBadData, "checkpoint.no_such_step"}, "{}: there are no saved steps; {}", path.string(),
+  fail({ExitCode::kBadData, "checkpoint.no_such_step"}, "{}: there are no checkpoints; {}", path.string(),
        is_run ? fmt::format("those of this run would be in {}", steps_of_run(path).string())
               : "name a run's directory, its checkpoint.path, or one step");
 }
@@ -87,11 +87,11 @@ std::string missing_step_text(const fs::path& directory, std::int64_t which) {
   for (const StepPlace& place : list_steps(directory)) there.push_back(fmt::format("{}", place.step));
   if (which == kBestStep && best_step(list_steps(directory)).step == 0)
     return fmt::format(
-        "there is no best saved step in {}: none of {} was evaluated when it was saved "
+        "there is no best checkpoint in {}: none of {} was evaluated when it was saved "
         "(evaluate.every_steps)",
         directory.string(), fmt::join(there, ", "));
   const std::int64_t step = which == kBestStep ? best_step(list_steps(directory)).step : which;
-  return fmt::format("there is no saved step {}{} in {}, which holds {}", step,
+  return fmt::format("there is no checkpoint of step {}{} in {}, which holds {}", step,
                      which == kBestStep ? ", the best," : "", directory.string(),
                      there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", ")));
 }
@@ -101,8 +101,8 @@ std::optional<FoundStep> find_step(const fs::path& path, std::int64_t which, Exi
   if (is_saved_step(path)) {
     found = FoundStep{path, read_saved_step(path)};
     if (which >= 0 && which != found->step.step)
-      fail({code, "checkpoint.no_such_step"}, "{}: there is no saved step {}; it is step {}", path.string(),
-           which, found->step.step);
+      fail({code, "checkpoint.no_such_step"}, "{}: there is no checkpoint of step {}; it is that of step {}",
+           path.string(), which, found->step.step);
   } else if (const std::optional<fs::path> directory = find_steps(path)) {
     found = step_in(*directory, which, tell_nobody);
     if (!found)

@@ -162,7 +162,7 @@ void expect_held_out_settings(const JobConfig& c, JobProblems& problems) {
       !wants_best || c.checkpoint.saves(),
       {"export.at_end", "checkpoint.every_steps", "checkpoint.every_minutes"},
       "found \"best\", expected checkpoint.every_steps or checkpoint.every_minutes above 0 with it, because "
-      "it is a saved step that is exported");
+      "it is a checkpoint that is exported");
 }
 
 void expect_lora_settings(const JobConfig& c, JobProblems& problems) {
@@ -187,7 +187,7 @@ void expect_optimizer_settings(JobConfig& c, JobProblems& problems) {
   problems.expect(!o.release_gradients || !problems.is_given("optimizer.gradients") ||
                       o.gradients == GradientMode::kRelease,
                   {"optimizer.release_gradients", "optimizer.gradients"},
-                  "found true, expected optimizer.gradients = \"release\" with it, or this key left out");
+                  "found true, expected optimizer.gradients = \"release\" with it, or no such key");
   if (std::exchange(o.release_gradients, false)) o.gradients = GradientMode::kRelease;
   const bool is_adafactor = o.kind == OptimizerKind::kAdafactor;
   // With fit = "auto" the written state format does not matter; it is replaced by one that the optimizer kind

@@ -29,14 +29,14 @@ class JobProblems {
   void accept(const std::string& key) { refused_.erase(key); }
   [[nodiscard]] bool is_given(const std::string& key) const { return where_.contains(key); }
 
-  /// Adds `text`, a contradiction, at the last place of the first key, or at the file if it is not given, unless `holds` or one
-  /// of the keys is refused, which has a problem of its own.
+  /// Adds `text`, a contradiction, at the last place of the first key, or at the file if it is not given,
+  /// unless `holds` or one of the keys is refused, which has a problem of its own.
   void expect(bool holds, std::initializer_list<std::string> keys, const std::string& text);
   /// Adds `text` at the file unless `key` is given.
   void expect_given(const std::string& key, const std::string& text);
 
-  /// Error(kBadConfig) with every problem, one a line, and the id of the first one, if there is any. The others'
-  /// lines end with their own.
+  /// Error(kBadConfig) with every problem, one a line, and the id of the first one, if there is any. The lines
+  /// of the others end with their own.
   void throw_if_any() const;
 
  private:

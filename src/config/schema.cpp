@@ -487,7 +487,7 @@ Table generate_table() {
            "ones multiplied; 1 = no penalty")
       .key("seed", &GenerateSettings::seed, Integer{0, kAnyInteger}, "seed of the random draws of tokens")
       .key("stop", &GenerateSettings::stop, Texts{.may_have_control_characters = true},
-           "texts that end an answer; the first one found is left out of the answer")
+           "texts that end an answer; the first one found is not part of the answer")
       .key("chat", &GenerateSettings::chat, Flag{}, "whether prompts go through the model's chat template")
       .key("ignore_eos", &GenerateSettings::ignore_eos, Flag{},
            "whether the end-of-text token does not end an answer, so that every answer has max_tokens")

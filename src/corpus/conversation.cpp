@@ -137,7 +137,7 @@ Json tools_of(JsonRow& row) {
   // Some tables keep the list as a text, because its schemas differ from line to line.
   open_text(tools);
   if (tools.is_null() || tools == "") return nullptr;
-  if (!tools.is_array()) fail({ExitCode::kBadData, "corpus.row"}, "'{}' is no list of tools", key);
+  if (!tools.is_array()) fail({ExitCode::kBadData, "corpus.row"}, "'{}' is not a list of tools", key);
   for (Json& tool : tools) open_text(tool);
   if (tools.empty()) return nullptr;
   return row.has("messages") && row.has("tools") ? tools : wrapped_functions(tools);

@@ -46,7 +46,7 @@ std::optional<text::TokenId> named_end(const fs::path& directory, const text::To
   if (found == special.end()) return std::nullopt;
   if (const std::optional<text::TokenId> id = tokenizer.id_of(found->second.token.content)) return id;
   fail({ExitCode::kBadData, "corpus.special_tokens"},
-       "{}: eos_token is '{}', which is no token of the tokenizer", found->second.file,
+       "{}: eos_token is '{}', which is not a token of the tokenizer", found->second.file,
        printable(found->second.token.content));
 }
 
@@ -115,7 +115,7 @@ text::TokenId read_end_token(const fs::path& directory, const text::Tokenizer& t
   if (!wanted.empty()) {
     if (const std::optional<text::TokenId> id = tokenizer.id_of(wanted)) return *id;
     fail({ExitCode::kUsage, "corpus.special_tokens"},
-         "--eos: '{}' is no token of {}; expected one token as the tokenizer writes it, such as {}",
+         "--eos: '{}' is not a token of {}; expected one token as the tokenizer writes it, such as {}",
          printable(wanted), text::Tokenizer::find(directory).value_or(directory).string(),
          some_special_tokens(tokenizer));
   }

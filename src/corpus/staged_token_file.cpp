@@ -14,7 +14,7 @@ namespace sluice::corpus {
 namespace fs = std::filesystem;
 
 StagedTokenFile::StagedTokenFile(const fs::path& target) : target_(target) {
-  if (target.filename().empty()) fail(ExitCode::kUsage, "'{}' is no name for a file", target.string());
+  if (target.filename().empty()) fail(ExitCode::kUsage, "'{}' cannot be the name of a file", target.string());
   if (const std::string link = dangling_link_text(target); !link.empty())
     fail(ExitCode::kUsage, "{}; remove the link, or choose another name", link);
   if (fs::exists(fs::symlink_status(target)))

@@ -171,7 +171,7 @@ class Tokenization {
 
   [[noreturn]] void refuse_bad_lines() const {
     const auto more = report_.bad_line_count - std::ssize(report_.bad_lines);
-    fail({ExitCode::kBadData, "corpus.row"}, "{} bad line{}{}; --bad-lines skip leaves such lines out{}",
+    fail({ExitCode::kBadData, "corpus.row"}, "{} bad line{}{}; --bad-lines skip skips such lines{}",
          report_.bad_line_count, report_.bad_line_count == 1 ? "" : "s",
          more > 0 || report_.bad_lines.size() == kMostListed ? " or more" : "",
          lines_of_some(report_.bad_lines, kMostListed));

@@ -35,8 +35,7 @@ DocumentStarts::DocumentStarts(const hdf5::File& file, std::int64_t tokens)
       if (values[i] < least || values[i] >= tokens)
         fail({ExitCode::kBadData, "data.token_file"},
              "document_starts[{}] in {} is {}; positions must ascend and lie within the {} tokens, so at "
-             "least "
-             "{} was expected here. Were they made for another token file?",
+             "least {} was expected here. Were they made for another token file?",
              block * kBlock + static_cast<std::int64_t>(i), file.name(), values[i], tokens, least);
       least = values[i] + 1;
     }

@@ -105,8 +105,8 @@ void SourceFiles::require_targets() const {
     causes.emplace_back(
         source.file.masks_targets()
             ? "its loss_mask is 1 nowhere but where a document begins, which nothing predicts"
-            : "every document is one token long. Is data.separator_token, or document_starts, "
-              "what it should be?");
+            : "every document is one token long. Is data.separator_token, or document_starts, what it "
+              "should be?");
   }
   if (idle.empty()) return;
   if (idle.size() == read)

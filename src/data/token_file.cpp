@@ -49,8 +49,7 @@ std::int64_t row_sequences(const hdf5::File& file, std::int64_t rows, std::int64
   if (width != length + 1)
     fail({ExitCode::kBadData, "data.token_file"},
          "the dataset '{}' of {} has rows of {} tokens, which is data.sequence_length = {} and one more "
-         "target; the job "
-         "says {}",
+         "target; the job says {}",
          kDataset, file.name(), width, width - 1, length);
   return rows;
 }
@@ -85,12 +84,12 @@ void check_separator(const hdf5::File& file, const TokenFileOptions& options) {
     fail(
         {ExitCode::kBadData, "data.token_file"},
         "{} says where documents begin in its dataset 'document_starts', and the job in data.separator_token "
-        "= {}; only one of them can count: leave out the key, or the dataset",
+        "= {}; only one of them can count: remove the key, or the dataset",
         file.name(), *options.separator_token);
   if (*options.separator_token >= options.vocab_size)
     fail({ExitCode::kBadData, "data.token_file"},
-         "data.separator_token = {} is no token: the model knows the ids 0 to {}", *options.separator_token,
-         options.vocab_size - 1);
+         "data.separator_token = {} is not a token: the model knows the ids 0 to {}",
+         *options.separator_token, options.vocab_size - 1);
 }
 
 }  // namespace

@@ -94,8 +94,8 @@ MemoryBlock allocate(MemoryKind kind, std::int64_t bytes, std::string_view purpo
   const std::int64_t available = on_device ? device::occupancy().free_bytes : available_memory_bytes();
   fail({ExitCode::kTooLittle, "base.memory"},
        "cannot allocate {} ({} bytes) of {} memory for {}: {}; available {}. Use more ranks or a machine "
-       "with more memory, or "
-       "raise the limit on this process if there is one (load.memory_limit, ulimit -d)",
+       "with more memory, or raise the limit on this process if there is one (load.memory_limit, ulimit "
+       "-d)",
        format_bytes(bytes), bytes, name_of(kind), purpose, cause, format_bytes(available));
 }
 

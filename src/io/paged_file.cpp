@@ -30,7 +30,7 @@ constexpr double kDropSeconds = 0.5;
 void require_disk(const fs::path& directory) {
   struct statfs info {};
   if (::statfs(directory.c_str(), &info) != 0)
-    fail({ExitCode::kIo, "io.read"}, "memory.offload_path: cannot look at {}: {}", directory.string(),
+    fail({ExitCode::kIo, "io.read"}, "memory.offload_path: cannot examine {}: {}", directory.string(),
          errno_text(errno));
   if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC)
     fail({ExitCode::kBadConfig, "job.storage"},

@@ -14,7 +14,7 @@ fs::file_type type_of(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::none)
-    fail({ExitCode::kIo, "io.read"}, "cannot look at {}: {}", path.string(), errno_text(error.value()));
+    fail({ExitCode::kIo, "io.read"}, "cannot examine {}: {}", path.string(), errno_text(error.value()));
   return status.type();
 }
 

@@ -69,7 +69,7 @@ bool StagedDirectory::is_free(const fs::path& target) {
   std::error_code error;
   const fs::file_type type = fs::symlink_status(target, error).type();
   if (type == fs::file_type::none)
-    fail({ExitCode::kIo, "io.read"}, "cannot look at {}: {}", target.string(), errno_text(error.value()));
+    fail({ExitCode::kIo, "io.read"}, "cannot examine {}: {}", target.string(), errno_text(error.value()));
   return type == fs::file_type::not_found || (directory_exists(target) && entries_in(target).empty());
 }
 

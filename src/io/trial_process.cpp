@@ -98,9 +98,8 @@ std::string all_of(int pipe) {
 
 [[noreturn]] void refuse(const std::string& file, const std::string& found) {
   fail({ExitCode::kBadData, "io.damaged"},
-       "{} is damaged or malicious: the library that reads it {}. It was tried in a process of "
-       "its own",
-       file, found);
+       "{} is damaged or malicious: the library that reads it {}. It was tried in a process of its own", file,
+       found);
 }
 
 /// Whether a signal comes from outside: no library ends its process by it, whatever it reads.

@@ -98,7 +98,7 @@ ExportContent content_of_job(const Blueprint& blueprint, const SourceIndex* sour
 void require_source(const JobConfig& config) {
   if (is_as_source(config) && !holds_weights(config.model.path))
     fail({ExitCode::kBadConfig, "job.not_for_model"},
-         "export.format: found \"source\", expected \"plain\", because model.path, {}, is no published "
+         "export.format: found \"source\", expected \"plain\", because model.path, {}, is not a published "
          "checkpoint whose bytes could be copied",
          config.model.path.string());
 }
@@ -173,8 +173,7 @@ Written plan_of_job(JobContext& context, DType shards) {
     if (context.is_root())
       log::warning(
           "{}\n  model.path has changed since training began. The trained weights are written without it: "
-          "copy "
-          "config.json and the tokenizer beside them",
+          "copy config.json and the tokenizer beside them",
           error.what());
   }
   return {make_plan(context.blueprint, context.plan.shards, content_of_job(context.blueprint, nullptr)), {}};

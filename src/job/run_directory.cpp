@@ -117,8 +117,7 @@ void require_no_other_job_file(const fs::path& file) {
   if (!is_job_copy(file))
     fail({ExitCode::kBadConfig, "job.output_taken"},
          "job.output: {} is not a copy that this version of sluice wrote, and the copy of this run's job "
-         "would "
-         "replace it; rename it, or choose another directory",
+         "would replace it; rename it, or choose another directory",
          file.string());
 }
 

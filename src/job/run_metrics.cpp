@@ -57,7 +57,7 @@ bool RunMetrics::attempt(const std::function<void()>& write) {
     if (error.code() != ExitCode::kIo) throw;
     refusal_ = error.what();
   }
-  if (refusal_.empty() && refused_before) log::warning("{} takes rows again", name_);
+  if (refusal_.empty() && refused_before) log::warning("{} is written again", name_);
   if (!refusal_.empty() && !refused_before)
     log::warning("cannot write metrics (the run continues, and retries with every row): {}", refusal_);
   return refusal_.empty();

@@ -54,7 +54,7 @@ void require_room(std::string_view key, std::string_view what, const fs::path& d
   std::error_code error;
   const fs::space_info space = fs::space(existing_part(directory), error);
   if (error)
-    fail({ExitCode::kIo, "io.read"}, "{}: cannot look at {}: {}", key, directory.string(), error.message());
+    fail({ExitCode::kIo, "io.read"}, "{}: cannot examine {}: {}", key, directory.string(), error.message());
   if (space.available >= static_cast<std::uintmax_t>(bytes)) return;
   fail({ExitCode::kIo, "job.disk_room"}, "{}: {} {} in {}, whose file system has {} free. {}", key, what,
        format_bytes(bytes), directory.string(), format_bytes(static_cast<std::int64_t>(space.available)),

@@ -251,7 +251,7 @@ int run_on_hosts(const HostsLaunch& launch, int most_restarts) {
       break;
     }
     const double delay = restart_delay(in_a_row);
-    console::line("restart   {} of {} without a new saved step, in {:.0f} s, from {}; Ctrl-C ends it",
+    console::line("restart   {} of {} without a new checkpoint, in {:.0f} s, from {}; Ctrl-C ends it",
                   in_a_row, most_restarts, delay,
                   saved == 0 ? "what is saved" : fmt::format("step {}", saved));
     std::this_thread::sleep_for(std::chrono::duration<double>(delay));

@@ -121,8 +121,7 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
        scalar(&TrainRow::model_flops_per_second)},
       {{"/train/mfu", DType::kFloat64, "1",
         "Model FLOP utilisation: model_flops_per_second over the rate of large matmuls, measured when "
-        "training "
-        "began and summed over ranks"},
+        "training began and summed over ranks"},
        scalar(&TrainRow::mfu)},
       {{"/train/communicated_bytes", DType::kInt64, "B", "Bytes that ranks sent to each other in the step"},
        scalar(&TrainRow::communicated_bytes)},

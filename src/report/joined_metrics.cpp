@@ -80,8 +80,8 @@ void JoinedMetrics::add_columns(const Segment& segment, const std::string& group
   for (const std::string& name : segment.file.children(group)) {
     const std::string path = fmt::format("{}/{}", group, name);
     if (!is_column_name(name))
-      fail({ExitCode::kBadData, "metrics.file"}, "{}: {} in {} is no name of a column", segment.file.name(),
-           printable(name), group);
+      fail({ExitCode::kBadData, "metrics.file"}, "{}: {} in {} is not the name of a column",
+           segment.file.name(), printable(name), group);
     if (path == kPhases || path == kStepDataset || is_former_name(path)) continue;
     const hdf5::Dataset dataset = segment.file.dataset(path);
     Shape shape = row_shape_of(segment.file, path, dataset, segment.kept);

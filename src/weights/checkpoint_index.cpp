@@ -144,8 +144,8 @@ CheckpointIndex read_sharded(const fs::path& directory) {
          kSingleFile, kIndexFile);
   fail({ExitCode::kBadData, "weights.format"},
        "{}: only pickle files are here ({}), and loading one can run any code it holds. Convert them to "
-       "safetensors, "
-       "for instance with transformers: AutoModelForCausalLM.from_pretrained(dir).save_pretrained(new_dir).",
+       "safetensors, for instance with transformers: "
+       "AutoModelForCausalLM.from_pretrained(dir).save_pretrained(new_dir).",
        directory.string(), join_some(pickles, 3));
 }
 

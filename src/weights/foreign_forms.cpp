@@ -81,9 +81,9 @@ void refuse_foreign_forms(const CheckpointIndex& index) {
                         printable(found.first->name),
                         index.files[static_cast<std::size_t>(found.first->file)].name);
   fail({ExitCode::kBadData, "weights.format"},
-       "{}: weights are stored in a form that is not supported:{}\n  Use the checkpoint that "
-       "they were made from, as published in bfloat16, FP8 (float8_e4m3fn with scales), INT4 "
-       "(compressed-tensors, symmetric), MXFP4 or NVFP4, or convert them to bfloat16.",
+       "{}: weights are stored in a form that is not supported:{}\n  Use the checkpoint that they were "
+       "made from, as published in bfloat16, FP8 (float8_e4m3fn with scales), INT4 (compressed-tensors, "
+       "symmetric), MXFP4 or NVFP4, or convert them to bfloat16.",
        index.directory, text);
 }
 

@@ -218,8 +218,8 @@ class Joiner {
     const DType type = entry(*scales).dtype;
     if (type != DType::kUInt8 && type != DType::kFloat8E8M0 && type != DType::kFloat8E4M3)
       return problems_.add(
-          "{} is {}, expected uint8 or float8_e8m0fnu, the exponents of MXFP4, or "
-          "float8_e4m3fn, the scales of NVFP4",
+          "{} is {}, expected uint8 or float8_e8m0fnu, the exponents of MXFP4, or float8_e4m3fn, the "
+          "scales of NVFP4",
           described(*scales), name_of(type));
     const std::int64_t group = float4_group(type, weight, entry(*scales).shape);
     Shape grid = weight;

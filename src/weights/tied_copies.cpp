@@ -59,9 +59,9 @@ void require_tied_copies(const CheckpointIndex& index, const KeyMap& keys,
     const CheckpointEntry* other = entry_of(index, keys, original);
     if (other == nullptr || is_copy(index, directory, *other, entry)) continue;
     fail({ExitCode::kBadData, "weights.mismatch"},
-         "{}: {} ({}) is not a copy of {}, to which config.json ties it (tie_word_embeddings). If the model "
-         "was "
-         "trained with a head of its own, set tie_word_embeddings to false there; if not, remove the tensor",
+         "{}: {} ({}) is not a copy of {}, to which config.json ties it (tie_word_embeddings). If the "
+         "model was trained with a head of its own, set tie_word_embeddings to false there; if not, remove "
+         "the tensor",
          directory.string(), printable(entry.name), index.files[static_cast<std::size_t>(entry.file)].name,
          printable(other->name));
   }

@@ -43,8 +43,7 @@ class Parser : public Json::json_sax_t {
     if (!unsafe_.empty())
       fail({ExitCode::kBadData, "weights.index"},
            "{}: weight_map names files outside the model directory: {}. Nothing was opened; a genuine "
-           "checkpoint "
-           "names files beside its index.",
+           "checkpoint names files beside its index.",
            name_, join_some(std::vector(unsafe_.begin(), unsafe_.end())));
     return std::move(map_);
   }

@@ -227,7 +227,7 @@ TEST(PeftAdapter, refuses_what_has_no_adapter_here_by_name) {
   };
   expect("base_model.model.model.embed_tokens.lora_embedding_A", "adapts an embedding");
   expect(kLayer + "self_attn.q_proj.lora_magnitude_vector", "belongs to DoRA");
-  expect(kLayer + "self_attn.q_proj.bias", "is no lora_A and no lora_B");
+  expect(kLayer + "self_attn.q_proj.bias", "is neither a lora_A nor a lora_B");
   expect(kLayer + "input_layernorm.lora_A.weight", "has no adapter here");
   expect("base_model.model.model.visual.blocks.0.attn.qkv.lora_A.weight", "vision tower");
   expect(kLayer + "mlp.experts.base_layer.base_layer.lora_A.weight", "adapts one more parameter");

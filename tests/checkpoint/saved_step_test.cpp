@@ -157,7 +157,7 @@ TEST(SavedStep, refuses_manifests_that_make_no_sense) {
   EXPECT_THAT(refusal(changed("\"saved\"", "\"solved\"")), HasSubstr("\"saved\" is missing"));
   for (const char* name : {"../a", "/a", "a/../b", "a/", "."})
     EXPECT_THAT(refusal(changed("rank-00000.safetensors", name)),
-                HasSubstr(fmt::format("{} is no name", name)))
+                HasSubstr(fmt::format("{} is not the name", name)))
         << name;
   EXPECT_THAT(refusal(changed("\"BF16\"", "\"B16\"")), HasSubstr("there is no dtype B16"));
   EXPECT_THAT(refusal(changed("[4,24]", "[4,25]")), HasSubstr("weights of a.weight does not"));

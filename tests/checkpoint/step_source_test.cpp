@@ -54,7 +54,7 @@ TEST(StepSource, does_not_take_other_steps_for_those_that_the_job_names) {
   const fs::path run = make_run(directory / "run", "gone", directory / "start");
   make_saved_step(run / "checkpoints", {.step = 1});
   EXPECT_EQ(step_at(run), 0);
-  test::expect_error(ExitCode::kBadData, {"no saved steps", (directory / "start/gone").string()},
+  test::expect_error(ExitCode::kBadData, {"no checkpoints", (directory / "start/gone").string()},
                      [&] { static_cast<void>(steps_at(run)); });
 }
 
@@ -67,12 +67,13 @@ TEST(StepSource, takes_a_directory_of_steps_and_one_step) {
   EXPECT_EQ(steps_at(directory.path()).size(), 2);
   EXPECT_EQ(steps_at(directory / step_name(10)).size(), 1);
   for (const fs::path& path : {directory.path(), directory / step_name(20)})
-    test::expect_error(ExitCode::kUsage, {"no saved step 7"}, [&] { static_cast<void>(step_at(path, 7)); });
+    test::expect_error(ExitCode::kUsage, {"no checkpoint of step 7"},
+                       [&] { static_cast<void>(step_at(path, 7)); });
 }
 
 TEST(StepSource, the_best_step_is_that_of_the_newest_whole_one) {
   const test::TemporaryDirectory directory;
-  test::expect_error(ExitCode::kBadConfig, {"no best saved step", "10"}, [&] {
+  test::expect_error(ExitCode::kBadConfig, {"no best checkpoint", "10"}, [&] {
     make_saved_step(directory.path(), {.step = 10});
     static_cast<void>(find_step(directory.path(), kBestStep, ExitCode::kBadConfig));
   });
@@ -83,7 +84,7 @@ TEST(StepSource, the_best_step_is_that_of_the_newest_whole_one) {
   make_saved_step(directory.path(), {.step = 40, .best = {40, 4}});
   EXPECT_EQ(step_at(directory.path(), kBestStep), 40);
   make_saved_step(directory.path(), {.step = 50, .best = {45, 3}});
-  test::expect_error(ExitCode::kUsage, {"no saved step 45,", "best"},
+  test::expect_error(ExitCode::kUsage, {"no checkpoint of step 45,", "best"},
                      [&] { static_cast<void>(step_at(directory.path(), kBestStep)); });
 }
 

@@ -69,7 +69,7 @@ TEST_F(ModelSource, takes_a_step_of_a_run_as_the_model) {
   const JobConfig named = job(JobKind::kEvaluate, directory_ / "full", "", 10);
   EXPECT_EQ(named.model.path, at("full", 10));
   EXPECT_EQ(with_saved_sources(named).model.path, at("full", 10)) << "once more";
-  test::expect_error(ExitCode::kBadConfig, {"model.path", "no saved step 15", "10, 20"},
+  test::expect_error(ExitCode::kBadConfig, {"model.path", "no checkpoint of step 15", "10, 20"},
                      [&] { job(JobKind::kEvaluate, directory_ / "full", "", 15); });
 }
 

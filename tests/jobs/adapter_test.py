@@ -344,7 +344,7 @@ class Refused(AdapterTest):
         header, body = checkpoint.split(path.read_bytes())
         header["rest"] = header.pop(missing)  # the same bytes under a name that means nothing
         path.write_bytes(checkpoint.joined(header, body))
-        self.refuse(65, "1 tensor is missing", missing, "rest is no lora_A and no lora_B", **self.training(directory))
+        self.refuse(65, "1 tensor is missing", missing, "rest is neither a lora_A nor a lora_B", **self.training(directory))
 
     def test_methods_that_are_not_plain_lora(self):
         self.refuse(65, "model.adapter", "use_dora is set: DoRA",

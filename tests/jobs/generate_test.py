@@ -116,7 +116,7 @@ class Commands(GenerateTest):
                 (65, "the token id 600, but the model's vocabulary ends at 511", [model, "--prompt-tokens", "5,600"]),
                 (65, "prompt 0 has 64 tokens, and a sequence at most 64", [model, "--prompt-tokens", words(range(64))]),
                 (65, "there is no such model", [self.directory / "nothing", "--prompt-tokens", 5]),
-                (65, "neither a config.json nor saved steps", [self.directory, "--prompt-tokens", 5]),
+                (65, "[model.not_a_model]", [self.directory, "--prompt-tokens", 5]),
                 (78, "expected a number from 0 to 100", [model, "--prompt-tokens", 5, "--temperature", -1]),
                 (78, "--temperature hot: ", [model, "--prompt-tokens", 5, "--temperature", "hot"]),
                 (65, "--prompts: cannot open", [model, "--prompts", self.directory / "no.jsonl"]),

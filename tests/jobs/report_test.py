@@ -132,11 +132,11 @@ class Reports(JobTest):
         steps = sorted((self.run_directory / "checkpoints").iterdir())
         self.assertEqual([(row[0], row[4].split(";")[0]) for row in run["checkpoints"]], [(str(int(step.name[5:])), "whole") for step in steps])
         best = [row for row in run["checkpoints"] if "the best, held out" in row[4]]
-        self.assertEqual([f"step {row[0]}, {row[4].split('best, ')[1]}" for row in best], [dict(run["facts"])["best saved step"]])
+        self.assertEqual([f"step {row[0]}, {row[4].split('best, ')[1]}" for row in best], [dict(run["facts"])["best checkpoint"]])
         self.assertEqual([(sample[0], sample[1]) for sample in run["samples"]], [("8", "</script><b>"), ("4", "</script><b>")])
         self.assertIn("[model]", run["job"])
         facts = dict(run["facts"])
-        self.assertEqual([facts[label] for label in ("state", "steps", "metrics files", "ranks", "updates left out")], ["done", "1 to 8", "2", "2", "0"])
+        self.assertEqual([facts[label] for label in ("state", "steps", "metrics files", "ranks", "updates skipped")], ["done", "1 to 8", "2", "2", "0"])
         self.assertEqual(run["notes"], [])
 
     def test_page_is_left_in_the_run_and_shows_several(self):

@@ -193,7 +193,7 @@ class Broken(SavedTest):
         for step in (2, 4):
             (self.step(self.saved, step) / "manifest.json").unlink()
         result = self.run_job(self.saved, status=65)
-        self.expect(result, 65, "[checkpoint.damaged]", "2 saved steps", "manifest.json")
+        self.expect(result, 65, "[checkpoint.damaged]", "2 checkpoints", "manifest.json")
         self.expect(sluice("check", self.saved), 65, "[checkpoint.damaged]")
 
 
@@ -265,7 +265,7 @@ class Changed(SavedTest):
     def test_results_stay_unless_they_may_be_overwritten(self):
         self.expect(self.run_job(self.saved, arguments=["--set", "checkpoint.resume=never"], status=78), 78, "an earlier run")
         result = self.run_job(self.saved, arguments=["--set", "job.overwrite=true", "--set", "train.steps=3"])
-        self.expect(result, 0, "1 saved steps", "earlier training", "step 1/3")
+        self.expect(result, 0, "1 checkpoints", "earlier training", "step 1/3")
         self.assertEqual(self.steps(self.saved), [2, 3])
         self.assertEqual(list(self.losses(self.saved)), [1, 2, 3])
 
@@ -366,7 +366,7 @@ class Used(SavingTest):
     def test_the_list_of_steps(self):
         for place in (self.run, self.checkpoints(self.saved), self.step(self.saved, 2)):
             self.expect(sluice("checkpoint", "ls", place), 0, "whole", " 3 ")
-        self.expect(sluice("checkpoint", "ls", self.directory), 65, "no saved steps")
+        self.expect(sluice("checkpoint", "ls", self.directory), 65, "[checkpoint.no_such_step]")
 
     def test_an_export_is_what_the_run_would_export(self):
         self.expect(sluice("checkpoint", "export", self.run, self.directory / "out"), 0, "export    step 2")

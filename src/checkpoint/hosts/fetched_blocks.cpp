@@ -54,7 +54,7 @@ class Exchange {
         read.push_back(transfer.place);
     }
     if (own_.empty()) return;
-    room_ = allocate(MemoryKind::kPrivate, 2 * kSavedBlockBytes, "blocks of a saved step from other hosts");
+    room_ = allocate(MemoryKind::kPrivate, 2 * kSavedBlockBytes, "blocks of a checkpoint from other hosts");
     blocks_.emplace(step_, directory_, std::move(read), comm.rank(), limit_seconds);
   }
 

@@ -171,7 +171,8 @@ void Watchdog::explain_and_exit() noexcept {
   exit_within(kSignalCallbackSeconds, ExitCode::kInternal);
   try {
     log::error(
-        "{} on {} has not returned within {:.1f} s: another rank is missing or stuck; this rank gives up [comm.deadline]",
+        "{} on {} has not returned within {:.1f} s: another rank is missing or stuck; this rank gives "
+        "up [comm.deadline]",
         call_, rank_text_, call_limit_);
   } catch (...) {
     // Nobody is left to tell; the exit status still tells the failure.

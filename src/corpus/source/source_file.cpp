@@ -53,8 +53,9 @@ bool is_stream(const fs::path& path) {
 
 void require_no_stream(const fs::path& path, const std::string& what, const std::string& instead) {
   if (is_stream(path))
-    fail(ExitCode::kBadData, "{}{} is no regular file and can be read once only, expected one that stays; {}",
-         what, path.string(), instead);
+    fail(ExitCode::kBadData,
+         "{}{} is not a regular file and can be read only once, expected a file that stays; {}", what,
+         path.string(), instead);
 }
 
 SourceFile SourceFile::open(const fs::path& path) {

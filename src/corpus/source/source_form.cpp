@@ -177,7 +177,7 @@ SourceForm form_of(std::string_view head, KnownPart part, const fs::path& path, 
   const SourceForm form = found_form(Head(head, part), path);
   if (const std::size_t at = head.find('\0'); form == SourceForm::kText && at != std::string_view::npos)
     fail({ExitCode::kBadData, "corpus.format"},
-         "{} has a zero byte at offset {}, so it is no text but a binary file; --format text takes it for "
+         "{} has a zero byte at offset {}, so it is a binary file, not text; --format text takes it for "
          "text, as does a name that ends in .txt",
          path.string(), at);
   return form;

@@ -195,7 +195,8 @@ void add_step(CLI::App& command, std::optional<std::int64_t>& step, const char* 
         else if (number)
           step = number;
         else
-          throw CLI::ValidationError("--step", "'" + text + "' is no step: a number, newest or best");
+          throw CLI::ValidationError("--step",
+                                     "'" + text + "' is not a step: expected a number, newest or best");
       },
       help);
 }
@@ -208,11 +209,11 @@ void add_checkpoint(CommandLine& line) {
   group.require_subcommand(1);
   const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&)) {
     const auto part = add_command<CheckpointArguments>(line, group, name, help, run);
-    part.app.add_option("run", part.arguments.run, "Run directory, its checkpoint.path, or one saved step")
+    part.app.add_option("run", part.arguments.run, "Run directory, its checkpoint.path, or one checkpoint")
         ->required();
     return part;
   };
-  add("ls", "List the saved steps, and whether they are whole", checkpoint_list_command);
+  add("ls", "List the checkpoints, and whether they are whole", checkpoint_list_command);
   const auto verifying = add("verify", "Read every byte of them", checkpoint_verify_command);
   add_step(verifying.app, verifying.arguments.step, "Of this step alone: a number, newest or best");
   const auto exporting =
@@ -220,7 +221,7 @@ void add_checkpoint(CommandLine& line) {
           checkpoint_export_command);
   exporting.app.add_option("out_dir", exporting.arguments.output, "Directory to create")->required();
   add_step(exporting.app, exporting.arguments.step,
-           "Which: a number, newest or best (lowest held-out loss); left out: the newest");
+           "Which: a number, newest or best (lowest held-out loss); default: the newest");
   exporting.app.add_flag("--merge", exporting.arguments.merge,
                          "Write adapters as a part of the model that they were trained on");
 }

@@ -32,20 +32,19 @@ void add_size(CLI::App& command, const std::string& option, std::optional<std::i
         bytes = parse_bytes(text);
         if (!bytes)
           throw CLI::ValidationError(option,
-                                     "'" + text + "' is no size with its unit, such as 128.5GB or 120GiB");
+                                     "'" + text + "' is not a size with its unit, such as 128.5GB or 120GiB");
       },
       help);
 }
 
 CLI::Option* add_machine(CLI::App& command, MachineArguments& machine) {
   CLI::Option* ranks = add_ranks(command, "--ranks", machine.ranks, "Number of ranks to plan for");
-  command
-      .add_option("--nodes", machine.nodes, "Number of nodes, which share the ranks; left out: one a rank")
+  command.add_option("--nodes", machine.nodes, "Number of nodes, which share the ranks; default: one a rank")
       ->check(CLI::Range(1, 1 << 20));
-  command.add_option("--threads", machine.threads, "Compute threads of a rank; left out: as a run here has")
+  command.add_option("--threads", machine.threads, "Compute threads of a rank; default: as a run here has")
       ->check(CLI::Range(1, 1 << 16));
   add_size(command, "--memory", machine.memory_bytes,
-           "Memory of one rank, such as 128.5GB; left out: what is here");
+           "Memory of one rank, such as 128.5GB; default: what is here");
   return ranks;
 }
 

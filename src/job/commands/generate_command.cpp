@@ -61,7 +61,7 @@ void require_model(const fs::path& source) {
   if (!path_exists(source / kJobCopyFile)) {
     require_model_directory(source);
     fail({ExitCode::kBadData, "model.not_a_model"},
-         "{}: found neither a config.json nor saved steps, expected a model's directory, a run's, or a saved "
+         "{}: found neither a config.json nor checkpoints, expected the directory of a model, a run or a "
          "step",
          source.string());
   }
@@ -236,7 +236,7 @@ Command<GenerateArguments> add_answering(CommandLine& line, const char* name, co
   answering.arguments.words = line.rank_command.empty() ? line.words : line.rank_command;
   if (!line.rank_command.empty() && line.rank_command.front() == name)
     line.rank_job = [&arguments = answering.arguments] { return rank_job_of(arguments); };
-  answering.app.add_option("source", answering.arguments.source, "Model directory, run, or saved step")
+  answering.app.add_option("source", answering.arguments.source, "Model directory, run, or checkpoint")
       ->required();
   return answering;
 }

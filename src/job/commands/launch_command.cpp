@@ -239,7 +239,7 @@ void add_launch(CommandLine& line) {
       "Hosts as h1,h2:2, a rank on each, or as many as follow the colon; as -- --hostfile FILE");
   command
       .add_option("--restarts", arguments.restarts,
-                  "With hosts: start again after a loss, so many times in a row without a new saved step")
+                  "With hosts: start again after a loss, so many times in a row without a new checkpoint")
       ->check(CLI::Range(0, 1000));
   command
       .add_option("--min-ranks", arguments.least_ranks,
@@ -253,7 +253,7 @@ void add_launch(CommandLine& line) {
       "what lies beside the model's\nweights gets them from this one. When a rank, a host or a link is lost "
       "all ends on every host\nthat can be reached, with one explanation and exit code 70 for a rank, host "
       "or link; what an earlier\nlaunch of the same run has left on a host is ended before the ranks start. "
-      "--restarts then starts it\nagain from the newest saved step, by --min-ranks on the hosts that "
+      "--restarts then starts it\nagain from the newest checkpoint, by --min-ranks on the hosts that "
       "answer.");
 }
 

@@ -41,7 +41,7 @@ int metrics_merge_command(const MergeArguments& arguments) {
          "{}: there is no such file; expected a run directory, or the first of its metrics files",
          file.string());
   const MergeReport report = merge_metrics(segments, arguments.output);
-  console::line("metrics   {} of {}, {} of them trained again later and left out: {}",
+  console::line("metrics   {} of {}, {} of them trained again later and skipped: {}",
                 counted(report.rows + report.replaced_rows, "row"), counted(std::ssize(segments), "file"),
                 report.replaced_rows, arguments.output.string());
   return 0;
@@ -128,7 +128,7 @@ void add_metrics_export(CommandLine& line, CLI::App& group) {
       ->needs(follow);
   command.add_option(
       "-o,--output", arguments.output,
-      "File or directory to write; left out: metrics.csv, metrics.jsonl or tensorboard in the run");
+      "File or directory to write; default: metrics.csv, metrics.jsonl or tensorboard in the run");
 }
 
 }  // namespace

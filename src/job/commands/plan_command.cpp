@@ -127,7 +127,7 @@ void print_tables(const JobPlan& plan, std::optional<std::int64_t> disk_rate) {
 void print_saves(const JobPlan& plan) {
   const CheckpointSettings& settings = plan.config().checkpoint;
   if (plan.config().job.kind == JobKind::kTrain && settings.saves())
-    console::line("  A saved step takes {} on the disk, and {} of them and one in the making {}.",
+    console::line("  A checkpoint takes {} on the disk, and {} of them and one in the making {}.",
                   format_bytes(plan.saves.step_bytes), settings.keep,
                   format_bytes((settings.keep + 1) * plan.saves.step_bytes));
   if (const std::int64_t bytes = plan.saves.step_bytes_of_host; bytes > 0)

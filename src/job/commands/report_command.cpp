@@ -60,7 +60,7 @@ void add_metrics_facts(const JoinedMetrics& metrics, Facts& facts) {
     facts.emplace_back("metrics files", fmt::format("{}", files));
   if (const JoinedColumn* left_out = metrics.find("train/left_out"); left_out != nullptr) {
     const std::vector<double> rows = metrics.read(*left_out, 0, metrics.rows());
-    facts.emplace_back("updates left out", fmt::format("{}", std::ranges::count(rows, 1.0)));
+    facts.emplace_back("updates skipped", fmt::format("{}", std::ranges::count(rows, 1.0)));
   }
   if (const JoinedColumn* ranks = metrics.find("memory/peak_bytes"); ranks != nullptr)
     facts.emplace_back("ranks", fmt::format("{}", ranks->elements()));
@@ -173,7 +173,7 @@ ReportRun read_report_run(const fs::path& directory) {
     const std::vector<StepPlace> steps = list_steps(files.checkpoints());
     run.checkpoints = step_table(steps).rows;
     if (const HeldOutStep best = best_step(steps); best.step != 0)
-      run.facts.emplace_back("best saved step",
+      run.facts.emplace_back("best checkpoint",
                              fmt::format("step {}, held out {:.5f}", best.step, best.loss));
   });
   noting(run.notes, [&] { run.samples = read_samples(files.answers()); });
@@ -197,8 +197,7 @@ void add_report(CommandLine& line) {
   const auto [command, arguments] = add_command<ReportArguments>(
       line, "report", "Write one HTML page that shows runs: loss, speed, memory, experts", report_command);
   command.add_option("run", arguments.runs, "Run directories, which may still be running")->required();
-  command.add_option("-o,--output", arguments.output,
-                     "File to write; left out: report.html in the first run");
+  command.add_option("-o,--output", arguments.output, "File to write; default: report.html in the first run");
 }
 
 }  // namespace sluice

@@ -86,7 +86,7 @@ void ask_for_nodes(const std::string& job, const std::string& nodes) {
   const auto answer =
       run_program({"scontrol", "update", "JobId=" + job, "ReqNodeList=" + nodes}, kSlurmSeconds);
   if (!answer || answer->status != 0)
-    log::warning("job {} could not be bound to {}, whose disks have the saved steps: {}", job, nodes,
+    log::warning("job {} could not be bound to {}, whose disks have the checkpoints: {}", job, nodes,
                  answer ? answer->output : "scontrol did not answer");
 }
 

@@ -43,14 +43,14 @@ void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& o
   warn_without_target(options.output, report.targets, report.has_mask);
   if (options.holdout_share > 0) warn_of_holdout(report, options);
   for (const std::string& line : corpus::unused_key_lines(options, report)) console::line("{}", line);
-  if (report.empty_documents > 0) console::line("{} empty documents left out", report.empty_documents);
+  if (report.empty_documents > 0) console::line("{} empty documents skipped", report.empty_documents);
   if (report.answers.endless > 0)
     log::warning("{}: {}", options.output.string(), endless_text(report.answers));
   if (report.repairs > 0)
     log::warning("{} places are no UTF-8 and were read as U+FFFD; are the sources in another encoding?",
                  report.repairs);
   if (report.bad_line_count > 0)
-    log::warning("{} bad lines left out:{}{}", report.bad_line_count,
+    log::warning("{} bad lines skipped:{}{}", report.bad_line_count,
                  lines_of_some(report.bad_lines, report.bad_lines.size()),
                  report.bad_line_count > std::ssize(report.bad_lines) ? "\n    and more" : "");
 }
@@ -102,10 +102,10 @@ void add_tokenize(CommandLine& line) {
       command, "--documents", arguments.documents,
       {{"eot", DocumentEnds::kEndOfText}, {"file", DocumentEnds::kFile}, {"blank", DocumentEnds::kBlank}},
       "Where a text's documents end: eot (end token), file, blank (line)");
-  command.add_option("--field", arguments.row.field, "Key of the text in JSONL; left out: a chat, or 'text'");
+  command.add_option("--field", arguments.row.field, "Key of the text in JSONL; default: a chat, or 'text'");
   command.add_option("--template", arguments.chat_template,
-                     "Chat template for chats, a file; left out: the model's");
-  command.add_option("--eos", arguments.end_token, "Token that ends a document; left out: the model's")
+                     "Chat template for chats, a file; default: the model's");
+  command.add_option("--eos", arguments.end_token, "Token that ends a document; default: the model's")
       ->check([](const std::string& token) {
         return token.empty() ? std::string("found \"\", expected a token; --no-eos adds none") : "";
       });
@@ -120,7 +120,7 @@ void add_tokenize(CommandLine& line) {
   add_choice(command, "--bad-lines", arguments.bad_lines,
              {{"error", BadLines::kError}, {"skip", BadLines::kSkip}},
              "Lines that cannot be read: error, skip");
-  command.add_option("--threads", arguments.threads, "Threads; left out: all cores")
+  command.add_option("--threads", arguments.threads, "Threads; default: all cores")
       ->check(CLI::Range(1, 1024));
 }
 

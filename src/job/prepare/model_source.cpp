@@ -112,7 +112,7 @@ JobConfig lora_job_of(const SavedStep& step) {
   std::vector<std::string> overrides{"job.kind=load", "job.output=none", "model.path=model"};
   for (const ConfigEntry& entry : step.job)
     if (entry.key.starts_with("lora.")) overrides.push_back(entry.key + "=" + entry.value);
-  JobConfig config = parse_job_config("", "a saved step", overrides);
+  JobConfig config = parse_job_config("", "a checkpoint", overrides);
   config.job.kind = JobKind::kTrain;
   return config;
 }

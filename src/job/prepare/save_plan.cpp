@@ -44,7 +44,7 @@ void require_room_for_steps(const JobConfig& config, std::int64_t step_bytes) {
   const std::int64_t bytes = (keep + 1 - there) * step_bytes;
   require_room(
       "checkpoint.path",
-      fmt::format("{} and one in the making need, beside those that are there,", counted(keep, "saved step")),
+      fmt::format("{} and one in the making need, beside those that are there,", counted(keep, "checkpoint")),
       directory, bytes,
       "Choose another checkpoint.path or a smaller checkpoint.keep; every_minutes = 0 and every_steps "
       "= 0 save none");

@@ -57,8 +57,8 @@ std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& m
         sequences, world - sequences, world));
   if (model.max_positions > 0 && length > model.max_positions)
     notes.push_back(
-        fmt::format("data.sequence_length is {}, and the model's max_position_embeddings {}: "
-                    "it may not have learned later positions",
+        fmt::format("data.sequence_length is {}, and the model's max_position_embeddings {}: it may not "
+                    "have learned later positions",
                     length, model.max_positions));
   return notes;
 }

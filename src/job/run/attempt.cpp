@@ -24,9 +24,8 @@ void require_readable_again(const std::filesystem::path& file) {
   std::error_code error;
   if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))
     fail(ExitCode::kBadConfig,
-         "{} is no regular file. Every rank reads the job file, some more than once: write it to a file that "
-         "all of "
-         "them see",
+         "{} is not a regular file. Every rank reads the job file, some more than once: write it to a file "
+         "that all of them see",
          file.string());
 }
 

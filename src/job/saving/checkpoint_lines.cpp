@@ -50,7 +50,7 @@ void print_checkpoint_plan(const JobContext& context, const CheckpointPlan& plan
   name_leftovers(plan.directory);
   if (!plan.found && plan.superseded_steps > 0)
     log::warning(
-        "{} saved steps of an earlier training in {} are not resumed; they go when this one saves its first "
+        "{} checkpoints of an earlier training in {} are not resumed; they go when this one saves its first "
         "step",
         plan.superseded_steps, plan.directory.string());
 }

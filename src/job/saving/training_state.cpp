@@ -192,7 +192,7 @@ void TrainingState::fall_back(const std::string& reason) {
     if (it->step < steps_done())
       static_cast<void>(outcome_of([&] { older = all.read(*it); }));  // fails on all ranks alike
   run_on_root(context_.comm, [&] {
-    if (!older) fail({ExitCode::kBadData, "checkpoint.damaged"}, "{}; there is no older saved step", reason);
+    if (!older) fail({ExitCode::kBadData, "checkpoint.damaged"}, "{}; there is no older checkpoint", reason);
     log::warning("{}\n  Step {} is taken instead", reason, older->found.step.step);
   });
   take(older);
@@ -252,7 +252,7 @@ void TrainingState::attempt(std::int64_t step, const std::function<void()>& act)
     failure_ = current_failure();
     if (context_.is_root())
       log::warning(
-          "STEP {} COULD NOT BE SAVED. The run goes on and will try again; the last saved step is {}: {}",
+          "STEP {} COULD NOT BE SAVED. The run goes on and will try again; the last checkpoint: {}: {}",
           step, saved_step_ == 0 ? "none" : fmt::format("{}", saved_step_), failure_.text);
   }
 }

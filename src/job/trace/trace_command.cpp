@@ -72,7 +72,7 @@ void add_trace(CommandLine& line) {
   const auto [command, arguments] = add_command<TraceArguments>(
       line, "trace", "Write the traced steps of a run for Perfetto or chrome://tracing", trace_command);
   command.add_option("run", arguments.run, "Run directory")->required();
-  command.add_option("-o,--output", arguments.output, "File to write; left out: trace.json in the run");
+  command.add_option("-o,--output", arguments.output, "File to write; default: trace.json in the run");
 }
 
 }  // namespace sluice

@@ -193,7 +193,7 @@ class Translation {
     const bool is_script = property_name == "Han";
     const Ranges ranges = is_script ? han_script() : category_ranges(property_name);
     if (ranges.empty() || (!is_script && property_name.size() > 2))
-      refuse(fmt::format("the property '{}', which is no general category and not Han,",
+      refuse(fmt::format("the property '{}', which is neither a general category nor Han,",
                          printable(property_name)));
     at_ = end + 1;
     put_class(ranges, is_complement, in_bracket);
