@@ -8,7 +8,7 @@
 #include "data/batch_source.hpp"
 #include "evaluate_report.hpp"
 #include "job/prepare/options_of_job.hpp"
-#include "job/prepare/text_tokens.hpp"
+#include "job/text_tokens.hpp"
 #include "job/weights.hpp"
 #include "train/evaluator.hpp"
 

@@ -8,7 +8,7 @@
 #include "held_out.hpp"
 #include "job/prepare/options_of_job.hpp"
 #include "job/prepare/start_notes.hpp"
-#include "job/prepare/text_tokens.hpp"
+#include "job/text_tokens.hpp"
 #include "job/trace/step_trace.hpp"
 #include "process/console.hpp"
 #include "train/guard/step_limit.hpp"

@@ -15,7 +15,7 @@
 #include "export/streaming_exporter.hpp"
 #include "io/file.hpp"
 #include "io/staged_directory.hpp"
-#include "job/target_place.hpp"
+#include "job/prepare/target_place.hpp"
 #include "process/console.hpp"
 #include "process/progress_line.hpp"
 #include "weights/checkpoint_match.hpp"

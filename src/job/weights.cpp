@@ -7,7 +7,7 @@
 #include "comm/run_together.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
-#include "job/target_place.hpp"
+#include "job/prepare/target_place.hpp"
 #include "load/checkpoint_load.hpp"
 #include "load/in_files/units_in_files.hpp"
 #include "process/console.hpp"
@@ -146,10 +146,6 @@ std::optional<DataGrowthLimit> limit_memory(const JobContext& context, std::int6
   return std::optional<DataGrowthLimit>(std::in_place, arena_bytes + extra);
 }
 
-fs::path offload_directory(const JobConfig& config) {
-  return config.memory.offload_path.empty() ? config.job.output : config.memory.offload_path;
-}
-
 void print_offload(const std::vector<RankMemory>& ranks, const fs::path& directory) {
   std::string bytes;
   for (const RankMemory& rank : ranks)
@@ -234,11 +230,6 @@ Weights draw_weights(JobContext& context) {
 }
 
 }  // namespace
-
-void require_offload_room(const JobConfig& config, std::int64_t bytes) {
-  require_room("memory.offload_path", "the ranks on this machine need", offload_directory(config), bytes,
-               "Choose another disk, or let a larger memory.limit keep more in memory");
-}
 
 Weights make_empty_weights(JobContext& context) {
   begin(context);

@@ -25,10 +25,6 @@ struct Weights {
 /// checkpoint will bring.
 [[nodiscard]] Weights make_empty_weights(JobContext& context);
 
-/// Error(kIo) if the disk of memory.offload has not so many bytes left; where its directory is not there yet,
-/// that of the nearest one above it.
-void require_offload_room(const JobConfig& config, std::int64_t bytes);
-
 /// Collective over the context's communicator. Load with load.sink = "discard": every byte is read and sent
 /// as in a load, and dropped on arrival. No rank holds more than its staging.
 LoadReport stream_weights(JobContext& context);

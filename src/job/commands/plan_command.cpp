@@ -4,10 +4,10 @@
 #include "job/plan/advice.hpp"
 #include "job/plan/job_plan.hpp"
 #include "job/plan/plan_json.hpp"
+#include "job/plan/stored_weights.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/save_plan.hpp"
-#include "job/stored/stored_weights.hpp"
 #include "plan/optimizer_fit.hpp"
 #include "process/console.hpp"
 

@@ -7,11 +7,11 @@
 #include "comm/outcome.hpp"
 #include "comm/run_together.hpp"
 #include "comm/solo_communicator.hpp"
+#include "job/plan/resume_point.hpp"
+#include "job/plan/stored_weights.hpp"
 #include "job/plan/workload.hpp"
 #include "job/prepare/load_request.hpp"
 #include "job/prepare/save_plan.hpp"
-#include "job/saving/resume_point.hpp"
-#include "job/stored/stored_weights.hpp"
 #include "plan/optimizer_fit.hpp"
 
 #include <nlohmann/json.hpp>

@@ -3,8 +3,8 @@
 
 #include "checkpoint/hosts/held_steps.hpp"
 #include "comm/communicator.hpp"
-#include "job/blueprint.hpp"
 #include "job/plan/machine.hpp"
+#include "job/prepare/blueprint.hpp"
 #include "plan/memory_plan.hpp"
 
 #include <cstdint>

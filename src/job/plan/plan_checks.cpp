@@ -2,9 +2,9 @@
 
 #include "base/error.hpp"
 #include "comm/run_together.hpp"
+#include "job/plan/resume_point.hpp"
 #include "job/prepare/memory_check.hpp"
-#include "job/saving/resume_point.hpp"
-#include "job/weights.hpp"
+#include "job/prepare/target_place.hpp"
 
 #include <algorithm>
 #include <array>

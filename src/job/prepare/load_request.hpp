@@ -2,7 +2,7 @@
 #pragma once
 
 #include "device/memory.hpp"
-#include "job/blueprint.hpp"
+#include "job/prepare/blueprint.hpp"
 #include "load/checkpoint_load.hpp"
 
 #include <cstdint>

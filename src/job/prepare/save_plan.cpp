@@ -3,7 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "checkpoint/step_directory.hpp"
-#include "job/target_place.hpp"
+#include "job/prepare/target_place.hpp"
 
 #include <fmt/ranges.h>
 

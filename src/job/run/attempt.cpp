@@ -5,9 +5,9 @@
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/outcome.hpp"
 #include "job/exec_compute_program.hpp"
+#include "job/plan/resume_point.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/process_limits.hpp"
-#include "job/saving/resume_point.hpp"
 #include "process/rank_record.hpp"
 #include "process/signal_watch.hpp"
 

@@ -4,8 +4,8 @@
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/outcome.hpp"
 #include "job/answers/job_prompts.hpp"
-#include "job/blueprint.hpp"
 #include "job/job_arguments.hpp"
+#include "job/prepare/blueprint.hpp"
 #include "process/signal_watch.hpp"
 
 #include <memory>

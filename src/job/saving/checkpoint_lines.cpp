@@ -2,8 +2,8 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "job/plan/resume_point.hpp"
 #include "job/prepare/save_plan.hpp"
-#include "job/saving/resume_point.hpp"
 #include "process/console.hpp"
 
 #include <fmt/ranges.h>

@@ -6,7 +6,7 @@
 #include "comm/run_together.hpp"
 #include "io/path.hpp"
 #include "io/staged_directory.hpp"
-#include "job/target_place.hpp"
+#include "job/prepare/target_place.hpp"
 #include "process/host_name.hpp"
 
 #include <algorithm>

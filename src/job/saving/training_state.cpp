@@ -7,11 +7,11 @@
 #include "comm/run_together.hpp"
 #include "io/staged_directory.hpp"
 #include "job/export_model.hpp"
+#include "job/plan/resume_point.hpp"
 #include "job/prepare/save_plan.hpp"
+#include "job/prepare/target_place.hpp"
 #include "job/saving/checkpoint_lines.hpp"
 #include "job/saving/restore_held.hpp"
-#include "job/saving/resume_point.hpp"
-#include "job/target_place.hpp"
 #include "manifest/adapter_targets.hpp"
 #include "process/console.hpp"
 #include "process/rank_record.hpp"
@@ -252,8 +252,8 @@ void TrainingState::attempt(std::int64_t step, const std::function<void()>& act)
     failure_ = current_failure();
     if (context_.is_root())
       log::warning(
-          "STEP {} COULD NOT BE SAVED. The run goes on and will try again; the last checkpoint: {}: {}",
-          step, saved_step_ == 0 ? "none" : fmt::format("{}", saved_step_), failure_.text);
+          "STEP {} COULD NOT BE SAVED. The run goes on and will try again; the last checkpoint: {}: {}", step,
+          saved_step_ == 0 ? "none" : fmt::format("{}", saved_step_), failure_.text);
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include "comm/communicator.hpp"
 #include "device/memory.hpp"
-#include "job/blueprint.hpp"
+#include "job/prepare/blueprint.hpp"
 
 #include <string>
 

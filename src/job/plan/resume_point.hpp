@@ -5,7 +5,7 @@
 #include "checkpoint/step_directory.hpp"
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
-#include "job/blueprint.hpp"
+#include "job/prepare/blueprint.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "job/target_place.hpp"
+#include "job/prepare/target_place.hpp"
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
@@ -59,6 +59,15 @@ void require_room(std::string_view key, std::string_view what, const fs::path& d
   fail({ExitCode::kIo, "job.disk_room"}, "{}: {} {} in {}, whose file system has {} free. {}", key, what,
        format_bytes(bytes), directory.string(), format_bytes(static_cast<std::int64_t>(space.available)),
        advice);
+}
+
+fs::path offload_directory(const JobConfig& config) {
+  return config.memory.offload_path.empty() ? config.job.output : config.memory.offload_path;
+}
+
+void require_offload_room(const JobConfig& config, std::int64_t bytes) {
+  require_room("memory.offload_path", "the ranks on this machine need", offload_directory(config), bytes,
+               "Choose another disk, or let a larger memory.limit keep more in memory");
 }
 
 void try_to_create_beside(std::string_view key, const fs::path& target) {

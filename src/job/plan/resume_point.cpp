@@ -1,4 +1,4 @@
-#include "job/saving/resume_point.hpp"
+#include "job/plan/resume_point.hpp"
 
 #include "base/error.hpp"
 #include "checkpoint/step_source.hpp"

@@ -29,6 +29,13 @@ void require_creatable(std::string_view key, const std::filesystem::path& target
 void require_room(std::string_view key, std::string_view what, const std::filesystem::path& directory,
                   std::int64_t bytes, std::string_view advice);
 
+/// Directory of the files of memory.offload = "disk".
+[[nodiscard]] std::filesystem::path offload_directory(const JobConfig& config);
+
+/// Error(kIo) if the disk of memory.offload has not so many bytes left; where its directory is not there yet,
+/// that of the nearest one above it.
+void require_offload_room(const JobConfig& config, std::int64_t bytes);
+
 /// Tries to create a file beside `target`, whose directory exists, and removes it again. Error(kIo) with
 /// `key` if that fails.
 void try_to_create_beside(std::string_view key, const std::filesystem::path& target);

@@ -1,4 +1,4 @@
-#include "job/prepare/text_tokens.hpp"
+#include "job/text_tokens.hpp"
 
 #include "base/at_place.hpp"
 #include "base/clock.hpp"

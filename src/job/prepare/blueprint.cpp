@@ -1,4 +1,4 @@
-#include "job/blueprint.hpp"
+#include "job/prepare/blueprint.hpp"
 
 #include "base/version.hpp"
 #include "comm/nccl/nccl_communicator.hpp"

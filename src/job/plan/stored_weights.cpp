@@ -1,4 +1,4 @@
-#include "job/stored/stored_weights.hpp"
+#include "job/plan/stored_weights.hpp"
 
 #include "base/error.hpp"
 #include "base/memory/memory.hpp"
