@@ -85,7 +85,7 @@ class Handover {
   static std::vector<std::size_t> take(const std::string& host, const Json& answer) {
     if (answer.contains("refused"))
       fail({static_cast<ExitCode>(answer.value("code", static_cast<int>(ExitCode::kInternal))),
-            answer.value("id", "launch.host")},
+            FailureId(answer.value("id", "launch.host"))},
            "launch: {}: {}", host, answer.value("refused", ""));
     return answer.value("lacks", std::vector<std::size_t>{});
   }
