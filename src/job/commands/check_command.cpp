@@ -2,7 +2,6 @@
 #include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "comm/solo_communicator.hpp"
 #include "corpus/model_tokens.hpp"
 #include "corpus/source/source_form.hpp"
 #include "corpus/text_survey.hpp"
@@ -225,20 +224,15 @@ void tell_memory(const Examination& job) {
 }
 
 void check_weights(const Examination& job) {
-  const JobPlan& plan = *job.plan;
-  if (plan.config().model.init == ModelInit::kRandom)
-    return job.line("weights   drawn, model.init = \"random\"");
-  SoloCommunicator self;
-  const PlannedLoad planned =
-      plan_weights(self, *plan.blueprint, plan.shards, plan.machine.nodes, plan.machine.device.memory());
-  const LoadPlan& load = planned.plan;
-  job.line("weights   {} in {}, {} in {}", counted(std::ssize(planned.index.entries), "tensor"),
-           counted(std::ssize(planned.index.files), "file"), format_bytes(load.read_bytes()),
-           counted(std::ssize(load.chunks()), "read"));
-  for (const int reader : load.readers().readers())
-    job.line("          rank {} reads {} and sends {}", reader, format_bytes(load.read_bytes(reader)),
-             format_bytes(load.sent_bytes(reader)));
-  for (const std::string& text : ignored_text(planned.match)) job.line("          {}", text);
+  const std::optional<LoadOutline>& load = job.plan->load;
+  if (!load) return job.line("weights   drawn, model.init = \"random\"");
+  load->fault.throw_if_failed();
+  job.line("weights   {} in {}, {} in {}", counted(load->tensors, "tensor"), counted(load->files, "file"),
+           format_bytes(load->read_bytes), counted(load->reads, "read"));
+  for (const LoadOutline::Reader& reader : load->readers)
+    job.line("          rank {} reads {} and sends {}", reader.rank, format_bytes(reader.read_bytes),
+             format_bytes(reader.sent_bytes));
+  for (const std::string& text : load->skipped) job.line("          {}", text);
 }
 
 void tell_ranks(const Examination& job) {

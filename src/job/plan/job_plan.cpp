@@ -63,32 +63,16 @@ std::string find_lack(const JobPlan& plan) {
   return lack;
 }
 
-/// Bytes of staging by the load that will be planned, or at most. Reads the headers of the weights, in this process
-/// alone.
-Staging staging_by_headers(const Blueprint& blueprint, const ShardPlan& shards, const Machine& machine) {
-  Staging staging{largest_staging(blueprint, shards, machine.nodes, machine.device.memory()), ""};
-  const ModelSettings& model = blueprint.config.model;
-  if (model.init == ModelInit::kRandom) return staging;
-  staging.not_exact = fmt::format("there are no weights in {} to plan with", model.path.string());
-  if (!holds_weights(model.path) && !is_saved_step(model.path)) return staging;
-  SoloCommunicator self;
-  const Outcome outcome = outcome_of([&] {
-    const PlannedLoad planned = plan_weights(self, blueprint, shards, machine.nodes, machine.device.memory());
-    staging = {planned_staging(planned.plan), ""};
-  });
-  if (outcome.failed()) staging.not_exact = outcome.text;
-  return staging;
-}
-
-/// Collective over `comm`. staging_by_headers() of rank 0, on every rank.
-Staging find_staging(Communicator& comm, const JobPlan& plan) {
-  const std::string text = share_from_root(comm, [&] {
-    const Staging staging = staging_by_headers(*plan.blueprint, plan.shards, plan.machine);
-    return nlohmann::json{staging.bytes, staging.not_exact}.dump(-1, ' ', false,
-                                                                 nlohmann::json::error_handler_t::replace);
-  });
-  const nlohmann::json shared = nlohmann::json::parse(text);
-  return {shared[0].get<std::vector<std::int64_t>>(), shared[1].get<std::string>()};
+LoadOutline outline_of(const PlannedLoad& planned) {
+  const LoadPlan& plan = planned.plan;
+  LoadOutline load{.tensors = std::ssize(planned.index.entries),
+                   .files = std::ssize(planned.index.files),
+                   .reads = std::ssize(plan.chunks()),
+                   .read_bytes = plan.read_bytes(),
+                   .skipped = ignored_text(planned.match)};
+  for (const int rank : plan.readers().readers())
+    load.readers.push_back({rank, plan.read_bytes(rank), plan.sent_bytes(rank)});
+  return load;
 }
 
 SavePlan plan_saves(const JobConfig& config, const std::vector<RankMemory>& ranks, const Machine& machine) {
@@ -110,16 +94,44 @@ JobPlan::JobPlan(std::shared_ptr<const Blueprint> job, std::shared_ptr<const Sto
     : blueprint(std::move(job)),
       shards(blueprint->shard_plan(on.ranks())),
       machine(std::move(on)),
-      staging(known ? *std::move(known)
-                    : Staging{largest_staging(*blueprint, shards, machine.nodes, machine.device.memory()),
-                              "another load is planned when it runs"}),
-      storable_(std::move(storable)) {
-  count_memory();
-}
+      staging(known
+                  ? *std::move(known)
+                  : Staging{largest_staging(*blueprint, shards, machine.nodes, machine.device.memory()), ""}),
+      storable_(std::move(storable)) {}
 
-void JobPlan::count_memory() {
+JobPlan& JobPlan::count_memory() {
   ranks = blueprint->memory_plan(shards, workload_of(config(), machine), staging.bytes);
   saves = plan_saves(config(), ranks, machine);
+  return *this;
+}
+
+/// Plans the load by the headers of the weights, in this process alone.
+void JobPlan::read_headers() {
+  if (config().model.init == ModelInit::kRandom) return;
+  SoloCommunicator self;
+  load.emplace();
+  load->fault = outcome_of([&] {
+    const PlannedLoad planned =
+        plan_weights(self, *blueprint, shards, machine.nodes, machine.device.memory());
+    load = outline_of(planned);
+    staging.bytes = planned_staging(planned.plan);
+  });
+  const std::filesystem::path& path = config().model.path;
+  if (load->fault.failed())
+    staging.not_exact = holds_weights(path) || is_saved_step(path)
+                            ? load->fault.text
+                            : fmt::format("there are no weights in {} to plan with", path.string());
+}
+
+/// Collective over `comm`. Takes the staging of the load that rank 0 plans by headers, on every rank.
+void JobPlan::find_staging(Communicator& comm) {
+  const std::string text = share_from_root(comm, [&] {
+    read_headers();
+    return nlohmann::json{staging.bytes, staging.not_exact}.dump(-1, ' ', false,
+                                                                 nlohmann::json::error_handler_t::replace);
+  });
+  const nlohmann::json shared = nlohmann::json::parse(text);
+  staging = {shared[0].get<std::vector<std::int64_t>>(), shared[1].get<std::string>()};
 }
 
 JobPlan JobPlan::fit(const JobConfig& config, const std::shared_ptr<const StoredTensors>& storable,
@@ -133,6 +145,7 @@ JobPlan JobPlan::fit(const JobConfig& config, const std::shared_ptr<const Stored
       StoredTensors kept = kept_as_stored(tried, *storable);
       smallest.emplace(
           JobPlan(std::make_shared<const Blueprint>(std::move(tried), std::move(kept)), storable, machine));
+      smallest->count_memory();
       smallest->lack = find_lack(*smallest);
       if (smallest->lack.empty()) break;
     }
@@ -154,7 +167,7 @@ JobPlan JobPlan::make(Communicator& comm, std::shared_ptr<const Blueprint> writt
   JobPlan plan =
       written ? JobPlan(std::move(written), storable, std::move(machine)) : fit(config, storable, machine);
   plan.resumed = std::move(resumed);
-  plan.staging = find_staging(comm, plan);
+  plan.find_staging(comm);
   plan.count_memory();
   return plan;
 }
@@ -165,11 +178,14 @@ JobPlan JobPlan::with(const std::function<void(JobConfig&)>& change) const {
   StoredTensors kept = kept_as_stored(changed, *storable_);
   const bool loads_alike = changed.model.frozen_format == config().model.frozen_format &&
                            changed.memory.offload == config().memory.offload;
-  return {std::make_shared<const Blueprint>(std::move(changed), std::move(kept)), storable_, machine,
-          loads_alike ? std::optional(staging) : std::nullopt};
+  return JobPlan(std::make_shared<const Blueprint>(std::move(changed), std::move(kept)), storable_, machine,
+                 loads_alike ? std::optional(staging) : std::nullopt)
+      .count_memory();
 }
 
-JobPlan JobPlan::with(Machine other) const { return {blueprint, storable_, std::move(other)}; }
+JobPlan JobPlan::with(Machine other) const {
+  return JobPlan(blueprint, storable_, std::move(other)).count_memory();
+}
 
 std::int64_t JobPlan::largest_peak() const { return std::ranges::max(ranks, {}, &RankMemory::peak).peak(); }
 

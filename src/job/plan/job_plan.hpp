@@ -3,6 +3,7 @@
 
 #include "checkpoint/hosts/held_steps.hpp"
 #include "comm/communicator.hpp"
+#include "comm/outcome.hpp"
 #include "job/plan/machine.hpp"
 #include "job/prepare/blueprint.hpp"
 #include "plan/memory_plan.hpp"
@@ -20,6 +21,18 @@ namespace sluice {
 struct Staging {
   std::vector<std::int64_t> bytes;  ///< bytes of the loader's ring on each rank; 0 if nothing is loaded
   std::string not_exact;            ///< reason why `bytes` are only an upper bound, or ""
+};
+
+/// The load of a job's weights, as the process knows it that has read their headers: rank 0 of a run, and a command.
+struct LoadOutline {
+  struct Reader {
+    int rank = 0;
+    std::int64_t read_bytes = 0, sent_bytes = 0;
+  };
+  std::int64_t tensors = 0, files = 0, reads = 0, read_bytes = 0;
+  std::vector<Reader> readers{};
+  std::vector<std::string> skipped{};  ///< texts about tensors of the files that the job does not load
+  Outcome fault{};                     ///< fault of the files, or of what they hold, or that there are none
 };
 
 /// Disk space of a training's checkpoints.
@@ -57,7 +70,8 @@ class JobPlan {
   Machine machine;
   std::optional<HeldStep> resumed;  ///< step that the job goes on from
   Staging staging;
-  std::vector<RankMemory> ranks;  ///< memory of each rank
+  std::optional<LoadOutline> load;  ///< nothing on other ranks than 0, and where weights are drawn
+  std::vector<RankMemory> ranks;    ///< memory of each rank
   SavePlan saves;
   bool is_fitted = false;  ///< whether optimizer.fit has chosen the mode of the optimizer for this machine
   std::string lack;        ///< reason why not even the smallest mode fits, which the plan then has, or ""
@@ -67,7 +81,9 @@ class JobPlan {
           Machine machine, std::optional<Staging> staging = std::nullopt);
   static JobPlan fit(const JobConfig& config, const std::shared_ptr<const StoredTensors>& storable,
                      const Machine& machine);
-  void count_memory();
+  void find_staging(Communicator& comm);
+  void read_headers();
+  JobPlan& count_memory();
 
   std::shared_ptr<const StoredTensors> storable_;  ///< tensors that frozen weights could keep as published
 };
