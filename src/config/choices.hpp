@@ -47,6 +47,14 @@ enum class DataOrder : std::uint8_t {
   kSequential,
 };
 
+/// Answers that are taken from a row with a chosen and a rejected one.
+enum class Answers : std::uint8_t {
+  kAuto,      ///< the chosen one, with a line that says so
+  kChosen,    ///< the chosen one
+  kRejected,  ///< the rejected one
+  kPair,      ///< both: each row must have two
+};
+
 /// Treatment of packed documents with more tokens than a sequence has.
 enum class LongDocuments : std::uint8_t { kSplit, kCut, kLeaveOut };
 

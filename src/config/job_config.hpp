@@ -76,6 +76,7 @@ struct DataSettings {
   std::int64_t sequence_length = 512;
   std::int64_t seed = 0;
   DataOrder order = DataOrder::kShuffle;
+  Answers answer = Answers::kAuto;  ///< answer to learn of rows of JSON that have two
   /// Id of the token that ends each document; -1 = none.
   std::int64_t separator_token = -1;
   bool pack = false;                 ///< whether training sequences hold whole documents

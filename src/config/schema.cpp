@@ -150,6 +150,12 @@ Table data_table() {
            Choice<DataOrder>{{{"shuffle", DataOrder::kShuffle}, {"sequential", DataOrder::kSequential}}},
            "order of the training sequences; global batches are the same at any rank count")
       .rules(kFixed)
+      .key("answer", &DataSettings::answer,
+           Choice<Answers>{
+               {{"auto", Answers::kAuto}, {"chosen", Answers::kChosen}, {"rejected", Answers::kRejected}}},
+           "answer to learn where tokens are made of rows of JSON with a chosen and a rejected one; auto is "
+           "the chosen one, and the job says so")
+      .rules(kFixed)
       .key("separator_token", &DataSettings::separator_token,
            Integer{-1, std::numeric_limits<std::int32_t>::max()},
            "id of the token that ends each document; tokens attend to and predict tokens of their "

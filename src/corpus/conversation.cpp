@@ -52,51 +52,53 @@ Json instruction_of(JsonRow& row) {
 }
 
 /// Whether a key holds a list of messages, itself or as a text.
-bool has_list(const JsonRow& row, const char* key) {
+bool has_list(const JsonRow& row, const std::string& key) {
   const Json& value = row.at(key);
   return value.is_array() || (value.is_string() && messages_in_text(value.get<std::string>(), key));
 }
 
-/// Answer at the first of these keys that the row has.
-Json answer_of(JsonRow& row, std::initializer_list<const char*> keys) {
-  const auto* const key = std::ranges::find_if(keys, [&](const char* name) { return row.has(name); });
-  return messages_of(row.take(*key), *key, "assistant");
+/// Messages of a row. The last `answers` of them were given as its answer; 0: the row does not tell these apart.
+struct RowMessages {
+  Json messages;
+  std::size_t answers = 0;
+};
+
+/// Adds the answer at a key.
+RowMessages with_answer(Json messages, JsonRow& row, const std::string& key) {
+  const Json answer = messages_of(row.take(key), key, "assistant");
+  append_messages(messages, answer);
+  return {std::move(messages), answer.size()};
 }
 
-/// Conversation of a list of messages; if it ends with the user, the better of two answers is added.
-Json listed_messages(JsonRow& row, const char* key) {
-  Json messages = messages_of(row.take(key), key, "user");
-  if (row.has("chosen") && !is_of(messages.back(), {"assistant"}))
-    append_messages(messages, answer_of(row, {"chosen"}));
-  return messages;
-}
-
-/// Conversation of a prompt and its answer; texts are what a user asks and an assistant answers.
-Json prompt_and_answer(JsonRow& row) {
-  if (!row.has("completion") && has_list(row, "chosen")) {
+/// Conversation of a prompt and the answer at a key; texts are what a user asks and an assistant answers.
+RowMessages prompt_and_answer(JsonRow& row, const std::string& key) {
+  if (key != "completion" && has_list(row, key)) {
     // Some tables have the whole conversation there, which repeats the prompt.
-    Json chosen = messages_of(row.take("chosen"), "chosen", "assistant");
-    if (!is_of(chosen.front(), {"assistant", "tool"})) return chosen;
+    Json whole = messages_of(row.take(key), key, "assistant");
+    if (!is_of(whole.front(), {"assistant", "tool"})) return {std::move(whole)};
   }
-  Json messages = messages_of(row.take("prompt"), "prompt", "user");
-  append_messages(messages, answer_of(row, {"completion", "chosen"}));
-  return messages;
+  return with_answer(messages_of(row.take("prompt"), "prompt", "user"), row, key);
 }
 
-std::optional<Json> learnt_messages(JsonRow& row) {
-  for (const char* key : {"messages", "conversations"})
-    if (row.has(key)) return listed_messages(row, key);
-  if (row.has("prompt") && (row.has("completion") || row.has("chosen"))) return prompt_and_answer(row);
-  if (row.has_text("instruction") && (row.has("output") || row.has("chosen"))) {
-    Json messages = instruction_of(row);
-    append_messages(messages, answer_of(row, {"output", "chosen"}));
-    return messages;
+/// Messages of a row whose answer is that at the key `answer`, "chosen" or "rejected", if it has several.
+/// `is_chosen_from`: the row has several, and no other text may stand for its answer.
+std::optional<RowMessages> learnt_messages(JsonRow& row, const std::string& answer, bool is_chosen_from) {
+  const auto key_of = [&](const char* only) { return !is_chosen_from && row.has(only) ? only : answer; };
+  for (const char* key : {"messages", "conversations"}) {
+    if (!row.has(key)) continue;
+    Json messages = messages_of(row.at(key), key, "user");
+    const bool is_answered = is_of(messages.back(), {"assistant"});
+    if (is_answered && is_chosen_from) continue;  // some tables repeat one of the answers there
+    static_cast<void>(row.take(key));
+    if (is_answered || !row.has(answer)) return RowMessages{std::move(messages)};
+    return with_answer(std::move(messages), row, answer);
   }
-  if (has_list(row, "chosen")) return messages_of(row.take("chosen"), "chosen", "assistant");
-  if (!row.has_text("input") || !row.has_text("output")) return std::nullopt;
-  Json messages = messages_of(row.take("input"), "input", "user");
-  append_messages(messages, answer_of(row, {"output"}));
-  return messages;
+  if (row.has("prompt") && row.has(key_of("completion"))) return prompt_and_answer(row, key_of("completion"));
+  if (row.has_text("instruction") && row.has(key_of("output")))
+    return with_answer(instruction_of(row), row, key_of("output"));
+  if (has_list(row, answer)) return RowMessages{messages_of(row.take(answer), answer, "assistant")};
+  if (is_chosen_from || !row.has_text("input") || !row.has_text("output")) return std::nullopt;
+  return with_answer(messages_of(row.take("input"), "input", "user"), row, "output");
 }
 
 std::optional<Json> asked_messages(JsonRow& row) {
@@ -160,16 +162,59 @@ Conversation conversation_of(Json messages, JsonRow& row, const RowOptions& opti
   return made;
 }
 
+void require_answer(const JsonRow& row, const std::string& key) {
+  if (!row.has(key))
+    fail(ExitCode::kBadData, "has no '{}', expected an answer there, a text or messages", key);
+}
+
+/// Messages of a row of which one answer is learnt.
+std::optional<RowMessages> messages_with_one(JsonRow& row, Answers answers) {
+  const std::string key = answers == Answers::kRejected ? "rejected" : "chosen";
+  const bool is_chosen_from = answers != Answers::kAuto && (row.has("chosen") || row.has("rejected"));
+  if (is_chosen_from) require_answer(row, key);
+  return learnt_messages(row, key, is_chosen_from);
+}
+
+/// Number of messages with which both conversations begin; less than either has, so that each has an answer.
+std::size_t common_messages(const Conversation& a, const Conversation& b) {
+  const auto most = static_cast<std::ptrdiff_t>(std::min(a.messages->size(), b.messages->size()) - 1);
+  const auto ends = std::mismatch(a.messages->begin(), a.messages->begin() + most, b.messages->begin());
+  return static_cast<std::size_t>(ends.first - a.messages->begin());
+}
+
+/// Takes both answers of a row, each as a conversation of which the messages before its answer are not trained.
+void read_pair(JsonRow& row, const RowOptions& options, RowContent& made) {
+  for (const char* key : {"chosen", "rejected"}) require_answer(row, key);
+  std::optional<RowMessages> chosen = learnt_messages(row, "chosen", /*is_chosen_from=*/true);
+  std::optional<RowMessages> rejected = learnt_messages(row, "rejected", /*is_chosen_from=*/true);
+  if (!chosen || !rejected)
+    fail(ExitCode::kBadData,
+         "has answers and no prompt, expected 'prompt', 'instruction', 'messages' or 'conversations' beside "
+         "them, or whole conversations, as lists of messages, in both");
+  made.conversation = conversation_of(std::move(chosen->messages), row, options);
+  made.rejected = conversation_of(std::move(rejected->messages), row, options);
+  const std::size_t common = common_messages(*made.conversation, *made.rejected);
+  const auto leave_prompt = [&](Conversation& conversation, std::size_t answers) {
+    const std::size_t prompt = answers > 0 ? conversation.messages->size() - answers : common;
+    std::fill_n(conversation.is_trained.begin(), prompt, false);
+  };
+  leave_prompt(*made.conversation, chosen->answers);
+  leave_prompt(*made.rejected, rejected->answers);
+}
+
 }  // namespace
 
 RowContent read_row(std::string_view line, const RowOptions& options) {
   JsonRow row(line);
   RowContent made;
-  std::optional<Json> messages;
-  if (options.field.empty()) messages = learnt_messages(row);
-  if (messages)
-    made.conversation = conversation_of(std::move(*messages), row, options);
-  else
+  std::optional<RowMessages> read;
+  if (options.answers == Answers::kPair)
+    read_pair(row, options, made);
+  else if (options.field.empty())
+    read = messages_with_one(row, options.answers);
+  if (read)
+    made.conversation = conversation_of(std::move(read->messages), row, options);
+  else if (!made.conversation)
     made.text = row.text(options.field.empty() ? "text" : options.field);
   made.unused = row.unused();
   return made;

@@ -2,6 +2,8 @@
 // for texts to be learnt, and for prompts to be answered.
 #pragma once
 
+#include "config/choices.hpp"
+
 #include <nlohmann/json_fwd.hpp>
 
 #include <memory>
@@ -16,9 +18,10 @@ class JsonRow;
 
 /// Options of reading a row.
 struct RowOptions {
-  std::string field;            ///< key of the text; "": a conversation if there is one, else the key "text"
+  std::string field{};          ///< key of the text; "": a conversation if there is one, else the key "text"
   bool keeps_tools = true;      ///< whether the list of functions that an assistant may call is kept
   bool keeps_reasoning = true;  ///< whether an assistant's reasoning before its answer is kept
+  Answers answers = Answers::kAuto;
 };
 
 /// A conversation in the form that chat templates take.
@@ -34,14 +37,19 @@ struct Conversation {
 struct RowContent {
   std::string text;
   std::optional<Conversation> conversation;  ///< conversation in place of a text
-  std::vector<std::string> unused{};         ///< keys of the row that were not used
+  /// With Answers::kPair the conversation with the rejected answer, beside that with the chosen one. In both
+  /// the messages of the prompt are not trained on.
+  std::optional<Conversation> rejected{};
+  std::vector<std::string> unused{};  ///< keys of the row that were not used
 };
 
 /// Reads what is to be learnt: {"messages": [{"role", "content"}...]} as OpenAI, TRL and torchtune have it,
 /// ShareGPT's {"conversations": [{"from", "value"}...]}, {"prompt", "completion"} and {"prompt", "chosen"}
 /// (texts, or lists of messages), Alpaca's {"instruction", "input", "output"} with LLaMA-Factory's "history",
-/// {"input", "output"}, each with "system" and "tools", or a text at a key. Error(kBadData), in words that
-/// follow "FILE:LINE: ", for anything else.
+/// {"input", "output"}, each with "system" and "tools", or a text at a key. Of a pair the prompt is what stands
+/// before its answers; where "chosen" and "rejected" hold whole conversations, it is the messages with which
+/// both begin. Error(kBadData), in words that follow "FILE:LINE: ", for anything else, and for a row without
+/// the answer that the options name.
 [[nodiscard]] RowContent read_row(std::string_view line, const RowOptions& options);
 
 /// Reads the conversation of a row that is to be answered: messages in the same forms, or a "prompt" or

@@ -15,6 +15,11 @@ bool is_answer_last(const Conversation& conversation) {
   return conversation.messages->back()["role"] == "assistant";
 }
 
+void require_target(const EncodedDocumentPiece& piece, const char* answer) {
+  if (piece.mask.empty() || std::find(piece.mask.begin() + 1, piece.mask.end(), 1) == piece.mask.end())
+    fail(ExitCode::kBadData, "has no token that is learnt in its answer '{}'", answer);
+}
+
 }  // namespace
 
 DocumentEncoder::DocumentEncoder(const text::Tokenizer& tokenizer, const EncodingOptions& options)
@@ -45,6 +50,8 @@ EncodedDocumentPiece DocumentEncoder::encode(const DocumentPiece& piece) {
     if (error.code() != ExitCode::kBadData) throw;
     out.ids.clear();
     out.mask.clear();
+    out.rejected_ids.clear();
+    out.rejected_mask.clear();
     out.unused.clear();
     out.answers = {};
     out.fault = error.what();
@@ -62,6 +69,24 @@ void DocumentEncoder::encode_line(const DocumentPiece& piece, EncodedDocumentPie
     encode_conversation(*line.conversation, out);
   else
     encoder_.append(line.text, out.ids);
+  if (line.rejected) add_rejected(*line.rejected, out);
+}
+
+/// Makes a pair of a piece with a chosen answer.
+void DocumentEncoder::add_rejected(const Conversation& conversation, EncodedDocumentPiece& out) {
+  EncodedDocumentPiece rejected;
+  encode_conversation(conversation, rejected);
+  require_target(out, "chosen");
+  require_target(rejected, "rejected");
+  if (out.ids == rejected.ids)
+    out.pair_fault = PairFault::kEqual;
+  else if ((out.answers.endless > 0) != (rejected.answers.endless > 0))
+    out.pair_fault = PairFault::kUnevenEnd;
+  out.answers += rejected.answers;
+  out.rejected_ids = std::move(rejected.ids);
+  out.rejected_mask = std::move(rejected.mask);
+  for (std::string& key : rejected.unused)
+    if (std::ranges::find(out.unused, key) == out.unused.end()) out.unused.push_back(std::move(key));
 }
 
 void DocumentEncoder::encode_conversation(const Conversation& conversation, EncodedDocumentPiece& out) {

@@ -25,11 +25,22 @@ enum class Loss {
   kLast,       ///< the assistant's last message
 };
 
+/// What is wrong with a pair of answers.
+enum class PairFault : std::uint8_t {
+  kNone,
+  kEqual,      ///< both are the same: nothing is preferred
+  kUnevenEnd,  ///< an end token of the model is learnt with one answer and not with the other
+};
+
 /// Result of encoding one piece of a document.
 struct EncodedDocumentPiece {
   std::vector<text::TokenId> ids;
   /// Loss mask of a conversation, one value per token; empty: all tokens count.
   std::vector<std::int32_t> mask;
+  /// Rejected answer of a pair, beside the chosen one above; no ids: the piece is no pair.
+  std::vector<text::TokenId> rejected_ids{};
+  std::vector<std::int32_t> rejected_mask{};
+  PairFault pair_fault = PairFault::kNone;
   std::string fault;  ///< reason why the piece could not be encoded, or ""
   bool is_conversation = false;
   bool is_text_file = false;
@@ -70,6 +81,7 @@ class DocumentEncoder {
  private:
   void encode_line(const DocumentPiece& piece, EncodedDocumentPiece& out);
   void encode_conversation(const Conversation& conversation, EncodedDocumentPiece& out);
+  void add_rejected(const Conversation& conversation, EncodedDocumentPiece& out);
   [[nodiscard]] LaidOut lay_out(const Conversation& conversation);
   void learn_ends(const Conversation& conversation, LaidOut& laid_out, AnswerCounts& counts);
   [[nodiscard]] std::size_t end_behind(const Conversation& conversation, const AnswerSpan& answer,

@@ -32,6 +32,8 @@ void DocumentWriter::refuse_unknown(std::string_view whose, text::TokenId id) co
 /// counted.
 void DocumentWriter::require_known(const EncodedDocumentPiece& piece,
                                    const std::filesystem::path& source) const {
+  if (const auto rejected = find_unknown(piece.rejected_ids))
+    refuse_unknown(place_text(source, piece.line, piece.row) + "has", piece.rejected_ids[*rejected]);
   const auto unknown = find_unknown(piece.ids);
   if (!unknown) return;
   std::int64_t line = piece.line;
@@ -90,6 +92,14 @@ void DocumentWriter::put_framed(std::span<const text::TokenId> ids) {
   put(ids, {});
 }
 
+/// Appends a conversation as a document of its own.
+void DocumentWriter::put_conversation(std::span<const text::TokenId> ids,
+                                      std::span<const std::int32_t> mask) {
+  begin_masks();
+  begin();
+  put(ids, mask);
+}
+
 void DocumentWriter::end(bool is_framed) {
   if (has_tokens_ && is_framed) {
     put_frame(tokenizer_->frame_behind());
@@ -103,13 +113,16 @@ void DocumentWriter::end(bool is_framed) {
 
 void DocumentWriter::write(const EncodedDocumentPiece& piece, const std::filesystem::path& source) {
   require_known(piece, source);
+  if (piece.pair_fault == PairFault::kEqual) return;
   fate_ = piece.fate;
   std::span<const text::TokenId> ids = piece.ids;
   if (piece.is_conversation) {
     if (!ids.empty()) {
-      begin_masks();
-      begin();
-      put(ids, piece.mask);
+      put_conversation(ids, piece.mask);
+      if (!piece.rejected_ids.empty()) {
+        put_conversation(piece.rejected_ids, piece.rejected_mask);
+        writer_->pair_documents();
+      }
       writer_->count_answers(piece.answers);
     }
     return end(/*is_framed=*/false);

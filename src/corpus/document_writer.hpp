@@ -34,7 +34,8 @@ class DocumentWriter {
                  StagedTokenFile* holdout, double holdout_share);
 
   /// Writes the next piece, which comes from `source` and has no fault. Error(kBadData) for an id outside the
-  /// vocabulary, with the line of the file.
+  /// vocabulary, with the line of the file. A pair becomes two documents in one file, a pair of equal answers
+  /// none.
   void write(const EncodedDocumentPiece& piece, const std::filesystem::path& source);
   [[nodiscard]] std::int64_t empty_documents() const { return empty_documents_; }
 
@@ -42,6 +43,7 @@ class DocumentWriter {
   void begin();
   [[nodiscard]] bool is_held_out() const;
   void begin_masks();
+  void put_conversation(std::span<const text::TokenId> ids, std::span<const std::int32_t> mask);
   void end(bool is_framed);
   void put(std::span<const text::TokenId> ids, std::span<const std::int32_t> mask);
   void put_framed(std::span<const text::TokenId> ids);

@@ -56,7 +56,7 @@ std::string digests_of(const fs::path& model, std::initializer_list<const char*>
 }  // namespace
 
 TokenFileName token_file_name(const fs::path& text, const fs::path& model,
-                              const std::function<void()>& on_block) {
+                              const std::function<void()>& on_block, const RowOptions& row) {
   constexpr std::size_t kDigits = 16;
   const SourceForm form = form_of_file(text);
   const std::string of_text = digest_of_text(text, form, on_block).hex().substr(0, kDigits);
@@ -66,10 +66,14 @@ TokenFileName token_file_name(const fs::path& text, const fs::path& model,
                          "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
                          "additional_chat_templates/tool_use.jinja", "config.json"});
   const std::string of_rows = form == SourceForm::kText ? "" : digests_of(model, {"generation_config.json"});
+  const std::string others = row.answers == Answers::kPair       ? "pairs\n"
+                             : row.answers == Answers::kRejected ? "rejected answers\n"
+                                                                 : "";
   const auto name = [&](const std::string& digests) {
     return fmt::format("{}-{}.h5", of_text, digest_of(digests).hex().substr(0, kDigits));
   };
-  return {name(of_model + of_rows), name(of_model)};
+  const std::string present = name(of_model + of_rows + others);
+  return {present, others.empty() ? name(of_model) : present};
 }
 
 }  // namespace sluice::corpus

@@ -11,10 +11,11 @@
 namespace sluice::corpus {
 
 TextSurvey survey_text(const std::filesystem::path& text, const std::filesystem::path& model,
-                       const text::Tokenizer& tokenizer) {
+                       const text::Tokenizer& tokenizer, const RowOptions& row) {
   constexpr std::int64_t kFront_bytes = std::int64_t{1} << 20;
   TokenizeOptions options;
   options.model = model;
+  options.row = row;
   const EncodingOptions encoding = encoding_options(options, tokenizer);
   DocumentEncoder encoder(tokenizer, encoding);
   SourceReader reader({text}, options.format, options.documents, &tokenizer);

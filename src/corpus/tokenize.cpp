@@ -133,10 +133,23 @@ class Tokenization {
       ++report_.bad_line_count;
       return;
     }
+    if (options_.row.answers == Answers::kPair && piece.is_text_file)
+      fail(ExitCode::kBadData,
+           "{}: found text, expected rows of JSON, each with a chosen and a rejected answer",
+           options_.sources[piece.source].string());
+    note_pair(piece);
     // After an error nothing will be kept.
     if (report_.bad_line_count > 0 && options_.bad_lines == BadLines::kError) return;
     writer().write(piece, options_.sources[piece.source]);
     report_.unused[piece.source].add(piece.unused);
+  }
+
+  void note_pair(const EncodedDocumentPiece& piece) {
+    if (piece.pair_fault == PairFault::kNone) return;
+    PlacedRows& rows = piece.pair_fault == PairFault::kEqual ? report_.equal_answers : report_.uneven_ends;
+    ++rows.count;
+    if (rows.places.size() < kMostListed)
+      rows.places.push_back(fmt::format("{}:{}", options_.sources[piece.source].string(), piece.line));
   }
 
   DocumentWriter& writer() {
@@ -157,6 +170,7 @@ class Tokenization {
     report_.targets = output_->writer().target_count();
     report_.has_mask = output_->writer().has_mask();
     report_.answers = output_->writer().answers();
+    report_.pairs = output_->writer().pair_count() + (holdout_ ? holdout_->writer().pair_count() : 0);
     if (report_.tokens == 0) fail_without_tokens(options_.sources, holdout_ != nullptr);
     if (holdout_) {
       report_.holdout_tokens = holdout_->writer().token_count();
@@ -193,6 +207,10 @@ class Tokenization {
     file.set_attribute("/", "empty_documents", report_.empty_documents);
     file.set_attribute("/", "bad_lines", report_.bad_line_count);
     file.set_attribute("/", "repaired_characters", report_.repairs);
+    if (options_.row.answers == Answers::kPair) {
+      file.set_attribute("/", "equal_answers", report_.equal_answers.count);
+      file.set_attribute("/", "uneven_ends", report_.uneven_ends.count);
+    }
     if (frame_.end) file.set_attribute("/", "end_token", std::int64_t{*frame_.end});
     staged.writer().close();
   }
@@ -238,7 +256,29 @@ std::vector<std::string> unused_key_lines(const TokenizeOptions& options, const 
     if (!report.unused[source].empty())
       lines.push_back(
           fmt::format("{}: not used: {}", options.sources[source].string(), report.unused[source].text()));
+  for (std::size_t source = 0; source < report.unused.size(); ++source) {
+    const std::int64_t rows = report.unused[source].rows_with("rejected");
+    if (rows > 0 && options.row.answers == Answers::kAuto)
+      lines.push_back(
+          fmt::format("{}: the chosen answer of {} is learnt, and not the rejected one; `sluice tokenize "
+                      "--answer rejected`, or data.answer, learns that one, and --pairs keeps both",
+                      options.sources[source].string(), counted(rows, "row")));
+  }
   return lines;
+}
+
+std::vector<std::string> pair_warnings(const TokenizeReport& report) {
+  std::vector<std::string> warnings;
+  if (report.equal_answers.count > 0)
+    warnings.push_back(fmt::format("{} left out, because both answers are the same:{}",
+                                   counted(report.equal_answers.count, "pair"),
+                                   lines_of_some(report.equal_answers.places, kMostListed)));
+  if (report.uneven_ends.count > 0)
+    warnings.push_back(fmt::format(
+        "{}: one answer ends with an end token and the other does not, so that the end is preferred and not "
+        "the answer:{}",
+        counted(report.uneven_ends.count, "pair"), lines_of_some(report.uneven_ends.places, kMostListed)));
+  return warnings;
 }
 
 TokenizeReport tokenize(const TokenizeOptions& options) { return Tokenization(options).run(); }

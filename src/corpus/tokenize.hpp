@@ -40,6 +40,12 @@ struct TokenizeOptions {
   };  ///< function asked now and then, by any thread: true ends the work, with nothing written
 };
 
+/// Rows that have something in common.
+struct PlacedRows {
+  std::int64_t count = 0;
+  std::vector<std::string> places;  ///< places of the first ones, "FILE:LINE"
+};
+
 /// Report of `sluice tokenize`.
 struct TokenizeReport {
   std::int64_t tokens = 0;  ///< tokens in the output file
@@ -55,7 +61,10 @@ struct TokenizeReport {
   std::int64_t repairs = 0;          ///< number of parts that were not UTF-8, and were read as U+FFFD
   std::int64_t bad_line_count = 0;
   std::vector<std::string> bad_lines;  ///< texts of the first bad lines, "FILE:LINE: reason"
-  std::vector<UnusedKeys> unused;      ///< unused keys of each source's rows
+  std::int64_t pairs = 0;              ///< pairs of documents in the output and the held-out file
+  PlacedRows equal_answers;            ///< pairs of equal answers, which are left out
+  PlacedRows uneven_ends;  ///< pairs of which one answer ends with a learnt end token and the other does not
+  std::vector<UnusedKeys> unused;  ///< unused keys of each source's rows
   bool is_stopped = false;
 };
 
@@ -66,9 +75,13 @@ struct TokenizeReport {
 /// Throws Error(kBadData): no document of the sources has a token, or only those that are held out have one.
 [[noreturn]] void fail_without_tokens(const std::vector<std::filesystem::path>& sources, bool holds_out);
 
-/// Lines about unused keys, one per source: "rows.jsonl: not used: 'id' (200 rows), 'score' (3 rows)".
+/// Lines about what was not used of each source: "rows.jsonl: not used: 'id' (200 rows), 'score' (3 rows)", and
+/// rejected answers, unless the options say which answer is learnt.
 [[nodiscard]] std::vector<std::string> unused_key_lines(const TokenizeOptions& options,
                                                         const TokenizeReport& report);
+
+/// Warnings about pairs: those left out for equal answers, and those whose answers end differently.
+[[nodiscard]] std::vector<std::string> pair_warnings(const TokenizeReport& report);
 
 /// Path of the held-out file: "moby.holdout.h5" for "moby.h5".
 [[nodiscard]] std::filesystem::path holdout_path(const std::filesystem::path& output);

@@ -19,6 +19,11 @@ void UnusedKeys::add(std::span<const std::string> keys) {
   }
 }
 
+std::int64_t UnusedKeys::rows_with(const std::string& key) const {
+  const auto found = std::ranges::find(rows_, key, &std::pair<std::string, std::int64_t>::first);
+  return found == rows_.end() ? 0 : found->second;
+}
+
 std::string UnusedKeys::text() const {
   constexpr std::size_t kMostKeysListed = 20;
   std::vector<std::string> parts;

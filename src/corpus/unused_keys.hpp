@@ -15,6 +15,8 @@ class UnusedKeys {
   /// Adds the unused keys of one row.
   void add(std::span<const std::string> keys);
   [[nodiscard]] bool empty() const { return rows_.empty(); }
+  /// Number of rows in which a key was not used.
+  [[nodiscard]] std::int64_t rows_with(const std::string& key) const;
   /// Text of the keys: "'id' (200 rows), 'messages.weight' (1 row)".
   [[nodiscard]] std::string text() const;
 

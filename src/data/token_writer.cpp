@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace sluice {
@@ -11,8 +12,9 @@ namespace {
 /// Rows of a chunk, and rows that wait in memory: 1 MiB of tokens.
 constexpr std::int64_t kBlockRows = 256 * std::int64_t{1024};
 
-hdf5::Dataset growing(hdf5::File& file, const char* path, DType dtype) {
-  return file.create_dataset(path, dtype, {0}, {.block_rows = kBlockRows, .holes = true});
+hdf5::Dataset growing(hdf5::File& file, const char* path, DType dtype,
+                      const std::vector<std::int64_t>& shape = {0}) {
+  return file.create_dataset(path, dtype, shape, {.block_rows = kBlockRows, .holes = true});
 }
 
 }  // namespace
@@ -26,9 +28,11 @@ void TokenWriter::Column<T>::append(std::span<const T> values) {
 template <class T>
 void TokenWriter::Column<T>::flush() {
   if (waiting_.empty()) return;
-  const std::int64_t count = std::ssize(waiting_);
+  const std::int64_t count = std::ssize(waiting_) / width_;
+  const hdf5::Hyperslab rows =
+      width_ == 1 ? hdf5::Hyperslab{{written_}, {count}} : hdf5::Hyperslab{{written_, 0}, {count, width_}};
   dataset_.set_rows(written_ + count);
-  dataset_.write<T>({{written_}, {count}}, std::span<const T>(waiting_));
+  dataset_.write<T>(rows, std::span<const T>(waiting_));
   written_ += count;
   waiting_.clear();
 }
@@ -57,6 +61,12 @@ void TokenWriter::begin_document() {
   begins_ = true;
 }
 
+void TokenWriter::pair_documents() {
+  SLUICE_ASSERT(document_count() >= 2, "a pair of {} documents", document_count());
+  if (!pairs_) pairs_.emplace(growing(file_, kPairsDataset, DType::kInt64, {0, 2}), 2);
+  pairs_->append(std::array{document_count() - 2, document_count() - 1});
+}
+
 void TokenWriter::append(std::span<const std::int32_t> tokens, std::span<const std::int32_t> mask) {
   SLUICE_ASSERT(mask.size() == (mask_ ? tokens.size() : 0), "{} tokens and {} values of a mask",
                 tokens.size(), mask.size());
@@ -71,6 +81,7 @@ hdf5::File& TokenWriter::finish() {
   tokens_.finish();
   starts_.finish();
   if (mask_) mask_->finish();
+  if (pairs_) pairs_->finish();
   if (answers_.all > 0) {
     file_.set_attribute("/", kAnswersAttribute, answers_.all);
     file_.set_attribute("/", kEndlessAttribute, answers_.endless);

@@ -6,11 +6,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace sluice {
+
+/// Dataset of a token file with pairs of documents.
+inline constexpr const char* kPairsDataset = "/pairs";
 
 /// A token file that is written from front to back in constant memory. All calls come from one thread, as for
 /// all HDF5 files.
@@ -25,6 +29,9 @@ class TokenWriter {
   void begin_mask();
   /// Makes the next token the first one of a document.
   void begin_document();
+  /// Makes a pair of the last two documents, the first of which is preferred: a row of `pairs` (int64, [n, 2]).
+  /// Error(kIo).
+  void pair_documents();
   /// Appends tokens; `mask` has one value for each, or is empty if there is no `loss_mask`. Error(kIo).
   void append(std::span<const std::int32_t> tokens, std::span<const std::int32_t> mask);
   /// Adds to the numbers of answers that the file keeps.
@@ -37,24 +44,27 @@ class TokenWriter {
   [[nodiscard]] bool has_mask() const { return mask_.has_value(); }
   [[nodiscard]] std::int64_t token_count() const { return tokens_.count(); }
   [[nodiscard]] std::int64_t document_count() const { return starts_.count(); }
+  [[nodiscard]] std::int64_t pair_count() const { return pairs_ ? pairs_->count() : 0; }
   /// Number of tokens that a job can learn: they begin no document, and their mask, if there is one, is 1.
   [[nodiscard]] std::int64_t target_count() const { return targets_; }
   [[nodiscard]] const AnswerCounts& answers() const { return answers_; }
 
  private:
-  /// A dataset that grows, and its rows that are still in memory.
+  /// A dataset that grows, and its rows, of `width` values each, that are still in memory.
   template <class T>
   class Column {
    public:
-    Column(hdf5::Dataset dataset) : dataset_(std::move(dataset)) {}
+    Column(hdf5::Dataset dataset, std::int64_t width = 1) : dataset_(std::move(dataset)), width_(width) {}
     void append(std::span<const T> values);
     void flush();
     /// Writes the rest and closes the dataset.
     void finish();
-    [[nodiscard]] std::int64_t count() const { return written_ + static_cast<std::int64_t>(waiting_.size()); }
+    /// Number of rows.
+    [[nodiscard]] std::int64_t count() const { return written_ + std::ssize(waiting_) / width_; }
 
    private:
     hdf5::Dataset dataset_;
+    std::int64_t width_;
     std::vector<T> waiting_;
     std::int64_t written_ = 0;
   };
@@ -63,6 +73,7 @@ class TokenWriter {
   Column<std::int32_t> tokens_;
   Column<std::int64_t> starts_;
   std::optional<Column<std::int32_t>> mask_;
+  std::optional<Column<std::int64_t>> pairs_;
   std::int64_t targets_ = 0;
   AnswerCounts answers_;
   bool begins_ = false;  ///< whether the next token begins a document

@@ -53,6 +53,7 @@ void make_tokens(const fs::path& text, const fs::path& target, const JobContext&
   options.model = context.config().model.path;
   options.sources = {text};
   options.output = target;
+  options.row = row_options(context.config());
   options.threads = usable_cores();
   options.progress = [&](std::int64_t done, std::int64_t total) {
     progress(done, total);
@@ -63,13 +64,15 @@ void make_tokens(const fs::path& text, const fs::path& target, const JobContext&
                 counted(report.documents, "document"), text.string(), clock.seconds(), target.string());
   for (const std::string& line : corpus::unused_key_lines(options, report))
     console::line("data      {}", line);
+  for (const std::string& warning : corpus::pair_warnings(report)) log::warning("{}", warning);
   if (report.repairs > 0)
     log::warning("{} places of {} are no UTF-8 and were read as U+FFFD; is it in another encoding?",
                  report.repairs, text.string());
 }
 
 fs::path token_file_of(const fs::path& text, const JobContext& context, const std::function<void()>& tell) {
-  const corpus::TokenFileName names = corpus::token_file_name(text, context.config().model.path, tell);
+  const corpus::TokenFileName names =
+      corpus::token_file_name(text, context.config().model.path, tell, row_options(context.config()));
   const fs::path folder = context.directory.file("tokens");
   // A run that an earlier version began goes on with the tokens that it began with.
   const bool is_earlier = !fs::exists(folder / names.name) && fs::exists(folder / names.earlier);
@@ -82,6 +85,8 @@ fs::path token_file_of(const fs::path& text, const JobContext& context, const st
 }
 
 }  // namespace
+
+corpus::RowOptions row_options(const JobConfig& config) { return {.answers = config.data.answer}; }
 
 std::vector<NamedText> texts_of(const JobConfig& config) {
   JobConfig copy = config;

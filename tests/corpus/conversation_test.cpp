@@ -61,6 +61,83 @@ TEST(Conversation, takes_what_stands_beside_its_messages) {
               ElementsAre("user: a", "assistant: b"));
 }
 
+TEST(Conversation, takes_the_answer_that_the_options_name) {
+  const RowOptions rejected{.answers = Answers::kRejected}, chosen{.answers = Answers::kChosen};
+  const std::string row = R"({"prompt": "a", "chosen": "b", "rejected": "c"})";
+  EXPECT_THAT(said(row, rejected), ElementsAre("user: a", "assistant: c"));
+  EXPECT_THAT(said(row, chosen), ElementsAre("user: a", "assistant: b"));
+  EXPECT_THAT(said(R"({"prompt": "a", "completion": "b"})", rejected), ElementsAre("user: a", "assistant: b"))
+      << "a row without two answers has its own";
+  const std::string repeated =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "prompt": "a", )"
+      R"("chosen": "b", "rejected": "c"})";
+  EXPECT_THAT(said(repeated), ElementsAre("user: a", "assistant: b"));
+  EXPECT_THAT(said(repeated, rejected), ElementsAre("user: a", "assistant: c"));
+  expect_error(ExitCode::kBadData, {"no 'rejected'"},
+               [&] { static_cast<void>(said(R"({"prompt": "a", "chosen": "b"})", rejected)); });
+}
+
+/// "role: content" of each message of both answers of a pair, in brackets where it is not learnt.
+std::vector<std::vector<std::string>> pair_of(const std::string& line) {
+  const RowContent read = read_row(line, {.answers = Answers::kPair});
+  std::vector<std::vector<std::string>> pair;
+  for (const std::optional<Conversation>& answer : {read.conversation, read.rejected}) {
+    pair.emplace_back();
+    for (std::size_t i = 0; i < answer->messages->size(); ++i) {
+      const auto& message = (*answer->messages)[i];
+      const std::string text = message["role"].get<std::string>() + ": " + message.value("content", "");
+      pair.back().push_back(answer->is_trained[i] ? text : "(" + text + ")");
+    }
+  }
+  return pair;
+}
+
+TEST(Conversation, is_a_pair_in_every_form_that_people_keep_pairs_in) {
+  const auto expected =
+      ElementsAre(ElementsAre("(user: a)", "assistant: b"), ElementsAre("(user: a)", "assistant: c"));
+  const std::string asked = R"({"role": "user", "content": "a"})";
+  const std::string good = R"({"role": "assistant", "content": "b"})",
+                    bad = R"({"role": "assistant", "content": "c"})";
+  const std::vector<std::string> rows = {
+      R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
+      R"({"prompt": [)" + asked + R"(], "chosen": [)" + good + R"(], "rejected": [)" + bad + "]}",
+      R"({"chosen": [)" + asked + "," + good + R"(], "rejected": [)" + asked + "," + bad + "]}",
+      R"({"prompt": "a", "chosen": [)" + asked + "," + good + R"(], "rejected": [)" + asked + "," + bad +
+          R"(], "messages": [)" + asked + "," + good + "]}",
+      (R"({"conversations": [{"from": "human", "value": "a"}], "chosen": {"from": "gpt", "value": "b"}, )"
+       R"("rejected": {"from": "gpt", "value": "c"}})"),
+      (R"({"instruction": "a", "input": "", "chosen": "b", "rejected": "c", "output": "d"})")};
+  for (const std::string& row : rows) EXPECT_THAT(pair_of(row), expected) << row;
+}
+
+TEST(Conversation, of_a_pair_keeps_its_system_its_turns_and_its_tools) {
+  EXPECT_THAT(
+      pair_of(
+          R"({"system": "s", "instruction": "i", "history": [["q", "r"]], "chosen": "b", "rejected": "c"})"),
+      ElementsAre(ElementsAre("(system: s)", "(user: q)", "(assistant: r)", "(user: i)", "assistant: b"),
+                  ElementsAre("(system: s)", "(user: q)", "(assistant: r)", "(user: i)", "assistant: c")));
+  const std::string turns = R"({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})";
+  EXPECT_THAT(pair_of(R"({"chosen": [)" + turns + R"(, {"role": "user", "content": "d"}, )" +
+                      R"({"role": "assistant", "content": "e"}], "rejected": [)" + turns + "]}"),
+              ElementsAre(ElementsAre("(user: a)", "assistant: b", "user: d", "assistant: e"),
+                          ElementsAre("(user: a)", "assistant: b")))
+      << "each has an answer, if one conversation begins the other";
+  const RowContent read =
+      read_row(R"({"prompt": "a", "chosen": "b", "rejected": "c", "tools": [{"name": "f"}], "id": 1})",
+               {.answers = Answers::kPair});
+  EXPECT_EQ(read.conversation->tools->dump(), read.rejected->tools->dump());
+  EXPECT_NE(read.rejected->tools->dump(), "null");
+  EXPECT_THAT(read.unused, ElementsAre("id"));
+}
+
+TEST(Conversation, that_is_no_pair_says_what_it_lacks) {
+  for (const auto& [row, lacks] : {std::pair{R"({"prompt": "a", "chosen": "b"})", "no 'rejected'"},
+                                   {R"({"prompt": "a", "chosen": null, "rejected": "c"})", "no 'chosen'"},
+                                   {R"({"chosen": "b", "rejected": "c"})", "no prompt"},
+                                   {R"({"text": "a"})", "no 'chosen'"}})
+    expect_error(ExitCode::kBadData, {lacks}, [&] { static_cast<void>(pair_of(row)); });
+}
+
 TEST(Conversation, knows_the_tools_of_each_form) {
   const auto tools = [](const std::string& line) { return read_row(line, {}).conversation->tools->dump(); };
   const std::string wrapped = R"([{"type":"function","function":{"name":"f"}}])";

@@ -41,6 +41,44 @@ TEST(DocumentEncoder, masks_what_is_not_to_be_learnt) {
   EXPECT_THAT(counted(Loss::kAll, without_b), testing::Not(HasSubstr("b<|im_end|>")));
 }
 
+/// A pair with the answers, whose encoder knows no end token but `end`.
+EncodedDocumentPiece encoded_pair(const std::string& chosen, const std::string& rejected,
+                                  const char* end = "<|im_end|>") {
+  EncodingOptions options{.row = {.answers = Answers::kPair}, .chat_template = {}};
+  options.chat_template.text = test::kChatMl;
+  options.answer_ends = [&] { return std::vector{test::fixture_tokenizer().id_of(end).value()}; };
+  DocumentEncoder encoder(test::fixture_tokenizer(), options);
+  return encoder.encode(
+      {.bytes = R"({"prompt": "a", "chosen": ")" + chosen + R"(", "rejected": ")" + rejected + R"("})",
+       .is_json = true});
+}
+
+std::string text_where(std::int32_t value, const std::vector<text::TokenId>& ids,
+                       const std::vector<std::int32_t>& mask) {
+  std::vector<text::TokenId> found;
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (mask[i] == value) found.push_back(ids[i]);
+  return test::fixture_tokenizer().decode(found, text::Specials::kKeep);
+}
+
+TEST(DocumentEncoder, makes_two_documents_of_a_pair_and_learns_no_prompt) {
+  const EncodedDocumentPiece pair = encoded_pair("whale", "ship");
+  EXPECT_EQ(pair.fault, "");
+  EXPECT_EQ(pair.pair_fault, PairFault::kNone);
+  const std::string prompt = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n";
+  EXPECT_EQ(text_where(0, pair.ids, pair.mask), prompt);
+  EXPECT_EQ(text_where(0, pair.rejected_ids, pair.rejected_mask), prompt);
+  EXPECT_EQ(text_where(1, pair.ids, pair.mask), "whale<|im_end|>\n");
+  EXPECT_EQ(text_where(1, pair.rejected_ids, pair.rejected_mask), "ship<|im_end|>\n");
+  EXPECT_EQ(pair.answers.all, 2);
+  EXPECT_EQ(pair.answers.endless, 0);
+}
+
+TEST(DocumentEncoder, tells_of_pairs_from_which_nothing_or_the_end_alone_is_learnt) {
+  EXPECT_EQ(encoded_pair("whale", "whale").pair_fault, PairFault::kEqual);
+  EXPECT_EQ(encoded_pair("whale<|endoftext|>", "ship", "<|endoftext|>").pair_fault, PairFault::kUnevenEnd);
+}
+
 TEST(DocumentEncoder, tells_the_fault_of_a_line_and_goes_on) {
   const EncodingOptions options;
   DocumentEncoder encoder(test::fixture_tokenizer(), options);

@@ -53,6 +53,27 @@ TEST_F(DocumentWriterTest, ends_documents_with_the_end_token_unless_they_do_alre
   EXPECT_EQ(empty_, 1);
 }
 
+TEST_F(DocumentWriterTest, writes_pairs_as_two_documents_and_leaves_out_equal_ones) {
+  const auto pair = [](std::vector<text::TokenId> chosen, std::vector<text::TokenId> rejected,
+                       PairFault fault) {
+    EncodedDocumentPiece piece;
+    piece.is_conversation = true;
+    piece.mask.assign(chosen.size(), 1);
+    piece.rejected_mask.assign(rejected.size(), 0);
+    piece.ids = std::move(chosen);
+    piece.rejected_ids = std::move(rejected);
+    piece.pair_fault = fault;
+    return piece;
+  };
+  write({pair({1, 2}, {1, 3, 4}, PairFault::kNone), pair({5, 6}, {5, 6}, PairFault::kEqual),
+         pair({7}, {8, 9}, PairFault::kUnevenEnd)});
+  EXPECT_THAT(read("/tokens"), ElementsAre(1, 2, 1, 3, 4, 7, 8, 9));
+  EXPECT_THAT(read("/loss_mask"), ElementsAre(1, 1, 0, 0, 0, 1, 0, 0));
+  EXPECT_THAT(read("/document_starts"), ElementsAre(0, 2, 5, 6));
+  EXPECT_THAT(read("/pairs"), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(hdf5::File::open(path_).dataset("/pairs").shape(), ElementsAre(2, 2));
+}
+
 TEST_F(DocumentWriterTest, joins_the_parts_of_a_document_and_splits_at_the_separator) {
   write({text_of({1, 2}, true, false), text_of({3}, false, true), text_of({4, kSeparator, 5, kSeparator})});
   EXPECT_THAT(read("/tokens"), ElementsAre(1, 2, 3, kEnd, 4, kEnd, 5, kEnd));

@@ -61,6 +61,19 @@ class Texts(TextsTest):
         self.expect(self.run_job(job, 2), 0, "2 sources", "200 documents", "held out")
         self.assertEqual(len(self.token_files(job)), 2)
 
+    def test_of_rows_with_two_answers_are_of_the_one_that_the_job_names(self):
+        (self.model / "chat_template.jinja").write_text("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + "
+                                                        "'<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
+        self.lines.write_text("".join(json.dumps({"prompt": "what?", "chosen": sentence, "rejected": sentence[::-1]}) + "\n" for sentence in SENTENCES))
+        for answer in ("auto", "rejected"):
+            made = self.directory / f"{answer}.h5"
+            self.expect(sluice("tokenize", self.model, self.lines, *(["--answer", answer] if answer != "auto" else []), "-o", made), 0)
+            job = self.text_job(f"{answer}.toml", self.lines, data={"answer": answer}, train={"steps": 1})
+            result = self.run_job(job, 1)
+            self.expect(result, 0, *(["data.answer"] if answer == "auto" else []))
+            self.assertEqual("data.answer" in result.output, answer == "auto")
+            self.assertEqual(self.datasets(self.token_files(job)[0]), self.datasets(made))
+
     def test_are_evaluated(self):
         job = self.text_job(job={"kind": "evaluate"}, checkpoint={"every_steps": 0})
         self.expect(self.run_job(job, 2), 0, "1 document ")

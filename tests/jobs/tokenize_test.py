@@ -252,6 +252,44 @@ class Chats(TokenizeTest):
                 number, form = divmod(index, len(FORMS))
                 self.assertEqual(row, rows[index - form], f"{model.name}: chat {number} of seed {seed}, {FORMS[form]}")
 
+    def pair_rows(self):
+        """Rows of pairs: two whole ones, one of equal answers, and one whose rejected answer is missing."""
+        asked = [{"role": "user", "content": "hi"}]
+        return [{"prompt": "hi", "chosen": "ho", "rejected": "hum"},
+                {"chosen": asked + [{"role": "assistant", "content": "ho"}], "rejected": asked + [{"role": "assistant", "content": "hum"}]},
+                {"prompt": "hi", "chosen": "ho", "rejected": "ho"}, {"prompt": "hi", "chosen": "ho", "rejected": None}]
+
+    def test_pairs_are_two_documents_each_of_which_the_answers_are_learnt(self):
+        model, _ = self.chatml()
+        rows = self.pair_rows()
+        source = self.lines("pairs.jsonl", *rows)
+        self.tokenize(model, source, "--pairs", status=65, parts=["pairs.jsonl:4:", "'rejected'"])
+        path, result = self.tokenize(model, source, "--pairs", "--bad-lines", "skip", out="pairs-out.h5")
+        self.assertEqual(self.said(path, model), ["ho<|im_end|>\n", "hum<|im_end|>\n"] * 2)
+        with h5py.File(path) as file:
+            self.assertEqual(file["pairs"][:].tolist(), [[0, 1], [2, 3]])
+        self.expect(result, 0, "2 pairs", "1 pair left out", "pairs.jsonl:3", "1 bad line")
+        many = self.lines("many.jsonl", *rows[:2] * 50)
+        path, _ = self.tokenize(model, many, "--pairs", "--holdout", "0.2", out="held-out.h5")
+        with h5py.File(path) as kept, h5py.File(path.with_suffix(".holdout.h5")) as held:
+            self.assertEqual(len(kept["pairs"]) + len(held["pairs"]), 100)
+            for file in (kept, held):
+                self.assertEqual(file["pairs"][:].ravel().tolist(), list(range(len(file["document_starts"]))))
+        self.tokenize(model, source, "--pairs", "--loss", "all", status=64, parts=["--loss", "--pairs"])
+        self.tokenize(model, source, "--pairs", "--answer", "chosen", status=64, parts=["--answer"])
+        self.tokenize(model, self.write("a.txt", "text"), "--pairs", status=65, parts=["a.txt", "rows of JSON"])
+
+    def test_of_two_answers_the_one_asked_for_is_learnt(self):
+        model, _ = self.chatml()
+        source = self.lines("pairs.jsonl", *self.pair_rows()[:2])
+        for answer, said in (("chosen", "ho"), ("rejected", "hum")):
+            path, result = self.tokenize(model, source, "--answer", answer, out=f"{answer}-out.h5")
+            self.assertEqual(self.said(path, model), [f"{said}<|im_end|>\n"] * 2)
+            self.assertNotIn("--answer", result.output)
+        path, result = self.tokenize(model, source, out="auto-out.h5")
+        self.assertEqual(self.said(path, model), ["ho<|im_end|>\n"] * 2)
+        self.expect(result, 0, "of 2 rows", "--answer rejected", "data.answer", "--pairs")
+
     def test_tools_and_reasoning_are_left_out_where_asked(self):
         model = self.chat_model("qwen3", "training")
         tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]

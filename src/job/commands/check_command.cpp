@@ -91,7 +91,8 @@ void check_text(const Examination& job, const NamedText& text, const JobConfig& 
   job.line("data      {} is {} of {}, of which the job makes tokens", text.path.string(),
            is_rows ? "rows of JSON" : "text", format_bytes(InputFile::open(text.path).size_bytes()));
   if (tokenizer == nullptr) return;
-  const corpus::TextSurvey survey = corpus::survey_text(text.path, config.model.path, *tokenizer);
+  const corpus::TextSurvey survey =
+      corpus::survey_text(text.path, config.model.path, *tokenizer, row_options(config));
   const bool is_learnt = config.job.kind == JobKind::kTrain && text.key != "evaluate.tokens";
   if (is_learnt && survey.answers.endless > 0)
     log::warning("{}: {}{}", text.path.string(), survey.is_whole ? "" : "in its first MiB ",

@@ -43,6 +43,8 @@ void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& o
   warn_without_target(options.output, report.targets, report.has_mask);
   if (options.holdout_share > 0) warn_of_holdout(report, options);
   for (const std::string& line : corpus::unused_key_lines(options, report)) console::line("{}", line);
+  if (report.pairs > 0) console::line("{}", counted(report.pairs, "pair"));
+  for (const std::string& warning : corpus::pair_warnings(report)) log::warning("{}", warning);
   if (report.empty_documents > 0) console::line("{} empty documents skipped", report.empty_documents);
   if (report.answers.endless > 0)
     log::warning("{}: {}", options.output.string(), endless_text(report.answers));
@@ -59,6 +61,9 @@ void tell(const corpus::TokenizeReport& report, const corpus::TokenizeOptions& o
 /// it, with nothing written.
 int tokenize_command(corpus::TokenizeOptions options) {
   if (options.threads == 0) options.threads = usable_cores();
+  if (options.row.answers == Answers::kPair && options.loss == corpus::Loss::kAll)
+    fail(ExitCode::kUsage,
+         "--loss: found all, expected assistant or last with --pairs: prompts are not learnt");
   SignalWatch watch;
   SignalWatch::StopRequest stop(watch);
   options.stops = [&] { return stop.number() != 0; };
@@ -113,6 +118,14 @@ void add_tokenize(CommandLine& line) {
   add_choice(command, "--loss", arguments.loss,
              {{"assistant", Loss::kAssistant}, {"all", Loss::kAll}, {"last", Loss::kLast}},
              "What counts in a chat: assistant (its messages), all, last (message)");
+  add_choice(command, "--answer", arguments.row.answers,
+             {{"chosen", Answers::kChosen}, {"rejected", Answers::kRejected}},
+             "Answer to learn of rows with two: chosen, rejected");
+  command
+      .add_flag_callback(
+          "--pairs", [&arguments = arguments] { arguments.row.answers = Answers::kPair; },
+          "Keep both answers of each row, for job.kind = \"prefer\"")
+      ->excludes("--answer");
   add_choice(command, "--tools", arguments.row.keeps_tools, {{"keep", true}, {"drop", false}},
              "Tools and calls of chats: keep, drop");
   add_choice(command, "--reasoning", arguments.row.keeps_reasoning, {{"keep", true}, {"drop", false}},
