@@ -149,17 +149,17 @@ RoutingSums Decoder::no_routing(int index) const {
           at::zeros({}, options.dtype(at::kDouble))};
 }
 
-Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,
-                            ops::LossGradients gradients) const {
-  const bool want_grad = gradients == ops::LossGradients::kMade;
+Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets,
+                            const ops::LossCoefficients& coefficients) const {
+  const bool want_grad = !std::holds_alternative<ops::NoLossGradient>(coefficients);
   const at::AutoGradMode grad_mode(want_grad);
   const at::Tensor input = x.detach().requires_grad_(want_grad);
   const at::Tensor hidden = block_norm(config_, input, final_norm_).view({-1, config_.hidden_size});
   const ops::CrossEntropy loss =
-      ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), loss_scale, gradients);
+      ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), coefficients);
   const at::Tensor losses = loss.losses.view_as(targets);
-  if (!want_grad) return {losses, {}};
-  return {losses, ops::graph_gradient(hidden, input, loss.d_hidden)};
+  if (!want_grad) return {losses, {}, loss.greedy.view_as(targets)};
+  return {losses, ops::graph_gradient(hidden, input, loss.d_hidden), {}};
 }
 
 at::Tensor Decoder::logits(const at::Tensor& x) const {

@@ -89,15 +89,15 @@ class Decoder {
   [[nodiscard]] RoutingSums no_routing(int index) const;
 
   struct Head {
-    /// Loss of each token [b, L] float64, not scaled; 0 where the target is ops::kNoTarget.
-    at::Tensor losses;
-    /// [b, L, hidden] gradient of loss_scale * sum of losses; undefined in a pass without gradients
+    at::Tensor losses;  ///< loss of each token [b, L] float64; 0 where the target is ops::kNoTarget
+    /// [b, L, hidden] gradient of the sum of coefficient * loss; undefined with ops::NoLossGradient
     at::Tensor d_x;
+    at::Tensor greedy;  ///< ops::CrossEntropy::greedy, [b, L]
   };
-  /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. A pass with gradients
-  /// also computes d_x, and adds the gradients of the parameters to their views.
-  [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets, double loss_scale,
-                          ops::LossGradients gradients) const;
+  /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With coefficients, of the
+  /// b * L tokens in order, also computes d_x, and adds the gradients of the parameters to their views.
+  [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets,
+                          const ops::LossCoefficients& coefficients) const;
 
   /// Logits [L, vocabulary] float32 of a few tokens x [L, hidden].
   [[nodiscard]] at::Tensor logits(const at::Tensor& x) const;

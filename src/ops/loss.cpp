@@ -86,13 +86,15 @@ class LoraHead {
 /// Cross-entropy of one group of tokens: hidden [n, H], targets [n].
 class TokenGroup {
  public:
-  TokenGroup(at::Tensor hidden, const Weight& w, at::Tensor targets, bool want_grad, std::int64_t first_row)
+  /// `keep`: whether logits are kept from losses to gradient. `first_row`: number of the first token in its
+  /// call.
+  TokenGroup(at::Tensor hidden, const Weight& w, at::Tensor targets, bool keep, std::int64_t first_row)
       : hidden_(std::move(hidden)),
         w_(w.base),
         targets_(std::move(targets)),
         sums_(empty_sums(hidden_)),
         width_(tile_width(hidden_)),
-        keep_(want_grad && fits(hidden_.size(0), w_.value)) {
+        keep_(keep) {
     if (!w.lora) return;
     DropoutDraw draw = dropout_draw(*w.lora);
     draw.first_row += first_row;
@@ -108,20 +110,27 @@ class TokenGroup {
     on::cross_entropies(sums_, targets_, losses);
   }
 
-  /// Computes the gradient; called after loss(). Logits that were not kept are recomputed.
-  void gradient(double scale, const at::Tensor& d_hidden) {
+  /// Computes the gradient of the sum of coefficients [n] * losses; called after loss(). Logits that were not
+  /// kept are recomputed.
+  void gradient(const at::Tensor& coefficients, const at::Tensor& d_hidden) {
     const Into into = into_gradient(w_);
     if (lora_) lora_->begin_gradient();
     const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
     for (std::int64_t first = 0; first < vocabulary(); first += width_) {
       const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / width_)] : tile(first);
-      on::logits_to_gradient(logits, first, targets_, sums_, scale);
+      on::logits_to_gradient(logits, first, targets_, sums_, coefficients);
       ops::matmul(total, logits, rows_from(w_.value, first, width_), Into::kAdd);
       if (w_.grad.defined()) ops::matmul(rows_from(w_.grad, first, width_), logits.t(), hidden_, into);
       if (lora_) lora_->take(logits, first);
     }
     if (lora_) lora_->finish_gradient(total);
     d_hidden.copy_(total);
+  }
+
+  [[nodiscard]] std::int64_t tokens() const { return hidden_.size(0); }
+  /// Whether no logit is above the target's, [n]; called after loss().
+  [[nodiscard]] at::Tensor greedy() const {
+    return sums_.target.ge(sums_.largest).logical_and(targets_.ne(kNoTarget));
   }
 
  private:
@@ -152,23 +161,40 @@ void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
 }  // namespace
 
 CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, const at::Tensor& targets,
-                                  double loss_scale, LossGradients gradients) {
-  const bool want_grad = gradients == LossGradients::kMade;
+                                  const LossCoefficients& coefficients) {
   const trace::Span span(trace::Kind::kOperation, "loss");
   const at::NoGradGuard no_grad;
   const at::Tensor ids = targets.contiguous();
   check_targets(ids, w.base.value.size(0));
   const at::Tensor rows = hidden.contiguous();
-  CrossEntropy result{at::empty({rows.size(0)}, rows.options().dtype(at::kDouble)), {}};
-  if (want_grad) result.d_hidden = at::empty_like(rows);
+  const at::TensorOptions options = rows.options().dtype(at::kDouble);
+  CrossEntropy result{at::empty({rows.size(0)}, options), {}, {}};
+  const bool want_grad = !std::holds_alternative<NoLossGradient>(coefficients);
+  if (want_grad)
+    result.d_hidden = at::empty_like(rows);
+  else
+    result.greedy = at::empty({rows.size(0)}, options.dtype(at::kBool));
+  const auto* const of_losses = std::get_if<CoefficientsOfLosses>(&coefficients);
   // Groups are larger where no logits are kept, because the weight and its gradient pass through memory once
   // per group.
   const std::int64_t tokens = fits(kKeptLogitTokens, w.base.value) ? kKeptLogitTokens : kLossTokens;
+  std::vector<TokenGroup> waiting;
   for (std::int64_t begin = 0; begin < rows.size(0); begin += tokens) {
     const std::int64_t count = std::min(tokens, rows.size(0) - begin);
-    TokenGroup group(rows.narrow(0, begin, count), w, ids.narrow(0, begin, count), want_grad, begin);
+    const bool keep = want_grad && fits(of_losses != nullptr ? rows.size(0) : count, w.base.value);
+    TokenGroup group(rows.narrow(0, begin, count), w, ids.narrow(0, begin, count), keep, begin);
     group.loss(result.losses.narrow(0, begin, count));
-    if (want_grad) group.gradient(loss_scale, result.d_hidden.narrow(0, begin, count));
+    if (!want_grad) result.greedy.narrow(0, begin, count).copy_(group.greedy());
+    if (const auto* const same = std::get_if<double>(&coefficients))
+      group.gradient(at::full({count}, *same, options), result.d_hidden.narrow(0, begin, count));
+    if (of_losses != nullptr) waiting.push_back(std::move(group));
+  }
+  if (of_losses == nullptr) return result;
+  const at::Tensor of_tokens = (*of_losses)(result.losses);
+  for (std::int64_t begin = 0; TokenGroup & group : waiting) {
+    const std::int64_t count = group.tokens();
+    group.gradient(of_tokens.narrow(0, begin, count), result.d_hidden.narrow(0, begin, count));
+    begin += count;
   }
   return result;
 }

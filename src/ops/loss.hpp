@@ -4,31 +4,42 @@
 #include "ops/adapters/lora.hpp"
 
 #include <cstdint>
+#include <functional>
+#include <variant>
 
 namespace sluice::ops {
 
 /// Target of a token that adds nothing to loss or gradient: torch's ignore_index.
 inline constexpr std::int64_t kNoTarget = -100;
 
+/// No gradient is wanted, only losses.
+struct NoLossGradient {};
+
+/// Coefficients [T] float64 that follow from the losses [T] of all tokens of a call.
+using CoefficientsOfLosses = std::function<at::Tensor(const at::Tensor& losses)>;
+
+/// Coefficient of each token's loss in the loss whose gradient is computed, the sum of coefficient * loss over
+/// tokens: the same number for all, or one for each token.
+using LossCoefficients = std::variant<NoLossGradient, double, CoefficientsOfLosses>;
+
 /// Result of linear_cross_entropy().
 struct CrossEntropy {
-  at::Tensor losses;  ///< cross-entropy of each token in nats, not scaled, [T] float64; 0 without a target
-  /// gradient of loss_scale * sum of losses, [T, H]; undefined with LossGradients::kNone
+  at::Tensor losses;  ///< cross-entropy of each token in nats, [T] float64; 0 without a target
+  /// gradient of the sum of coefficient * loss, [T, H]; undefined with NoLossGradient
   at::Tensor d_hidden;
+  /// whether the target is the most probable token, [T] bool, false without a target; undefined with coefficients
+  at::Tensor greedy;
 };
 
-/// Whether a loss is computed with its gradients, for training, or without.
-enum class LossGradients : std::uint8_t { kNone, kMade };
-
-/// Cross-entropy of softmax(hidden [T, H] times the transpose of w [V, H]) against targets [T] (int64).
-/// LossGradients::kMade also computes the gradient of loss_scale * sum of losses, and adds w's part to w.grad
-/// (if defined). Logits are computed in tiles of at most 4 MiB; those of a group of tokens are kept until the
-/// gradient if they take at most 16 MiB. Not a graph node: it is the end of forward and the beginning of
-/// backward at once. The products of a LoRA adapter of w are part of the logits. Error(kBadData) for a target
-/// outside [0, V) that is not kNoTarget.
+/// Cross-entropy of softmax(hidden [T, H] times the transpose of w [V, H]) against targets [T] (int64). With
+/// coefficients also computes the gradient, and adds w's part to w.grad (if defined). Logits are computed in
+/// tiles of at most 4 MiB, and again for the gradient unless they were kept: those of a group of tokens are if
+/// they take at most 16 MiB, or those of all tokens where coefficients follow from all losses. Not a graph
+/// node: it is the end of forward and the beginning of backward at once. The products of a LoRA adapter of w
+/// are part of the logits. Error(kBadData) for a target outside [0, V) that is not kNoTarget.
 [[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w,
-                                                const at::Tensor& targets, double loss_scale,
-                                                LossGradients gradients);
+                                                const at::Tensor& targets,
+                                                const LossCoefficients& coefficients);
 
 /// Logits: hidden [T, H] times the transpose of w [V, H], as float32 [T, V]; for dumps of a few tokens.
 [[nodiscard]] at::Tensor logits(const at::Tensor& hidden, const Weight& w);

@@ -36,8 +36,7 @@ std::vector<double> Evaluator::losses(const Batch& share) {
     const StageBinder::GatheredStage bound = walk.head();
     for (std::size_t i = 0; i < hidden.size(); ++i) {
       const at::Tensor found =
-          decoder_.head(hidden[i], micro_batches[i].targets, /*loss_scale=*/1, ops::LossGradients::kNone)
-              .losses;
+          decoder_.head(hidden[i], micro_batches[i].targets, ops::NoLossGradient()).losses;
       std::ranges::copy(ops::host_values<double>(found), std::back_inserter(losses));
     }
   }

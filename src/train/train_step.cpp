@@ -134,8 +134,8 @@ double Trainer::head_losses(StepState& step) {
   double loss = 0;
   for (TrainedMicroBatch& micro_batch : step.micro_batches) {
     dropout_.first_token = micro_batch.first_token;
-    Decoder::Head result = decoder_.head(micro_batch.hidden, micro_batch.targets,
-                                         1 / step.batch.loss_divisor(), ops::LossGradients::kMade);
+    Decoder::Head result =
+        decoder_.head(micro_batch.hidden, micro_batch.targets, 1 / step.batch.loss_divisor());
     loss += result.losses.sum().item<double>();
     micro_batch.d_x = std::move(result.d_x);
     if (step.activations == Activations::kLetGo) micro_batch.hidden.reset();

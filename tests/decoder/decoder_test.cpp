@@ -142,13 +142,13 @@ TEST_F(DecoderTest, two_micro_batches_add_up_to_the_gradient_of_one_twice_as_lar
 TEST_F(DecoderTest, the_head_is_the_cross_entropy_of_its_logits) {
   const at::Tensor x = numbers({1, kLength, 24}, 4);
   const at::Tensor targets = at::arange(kLength, at::kLong).unsqueeze(0);
-  const Decoder::Head head = decoder_.head(x, targets, 0.5, ops::LossGradients::kMade);
+  const Decoder::Head head = decoder_.head(x, targets, 0.5);
   const at::Tensor logits = decoder_.logits(x[0]);
   ASSERT_EQ(logits.sizes(), at::IntArrayRef({kLength, 29}));
   const at::Tensor expected = at::cross_entropy_loss(logits, targets[0], {}, at::Reduction::Sum);
   EXPECT_NEAR(head.losses.sum().item<double>(), expected.item<double>(), 1e-4);
   EXPECT_EQ(head.d_x.sizes(), x.sizes());
-  EXPECT_FALSE(decoder_.head(x, targets, 0.5, ops::LossGradients::kNone).d_x.defined());
+  EXPECT_FALSE(decoder_.head(x, targets, ops::NoLossGradient()).d_x.defined());
 }
 
 TEST_F(DecoderTest, embedding_looks_up_rows_and_sums_their_gradients) {

@@ -431,16 +431,18 @@ TEST(OtherDeviceSeam, rows_of_experts_in_blocks_of_bounded_size) {
 TEST_P(OtherDeviceSeam, rows_of_the_loss) {
   const at::Tensor targets = at::tensor(std::vector<std::int64_t>{3, 9, kNoTarget, 0, 12});
   const Tensors sums{at::full({5}, -HUGE_VAL, at::kFloat), at::zeros({5}, at::kDouble), at::zeros({5})};
+  const at::Tensor coefficients = at::tensor(std::vector<double>{0.25, -0.5, 1, 0, 2});
   const Tensors tiles{numbers({5, 8}), numbers({5, 5})};
   Tensors all{targets, tiles[0], tiles[1], at::empty({5}, at::kDouble)};
   all.insert(all.end(), sums.begin(), sums.end());
+  all.push_back(coefficients);
   expect_same(all, SLUICE_BOTH({
                 const LogitSums of_tokens{x[4], x[5], x[6]};
                 processor::join_logits(x[1], 0, x[0], of_tokens);
                 processor::join_logits(x[2], 8, x[0], of_tokens);
                 processor::cross_entropies(of_tokens, x[0], x[3]);
-                processor::logits_to_gradient(x[1], 0, x[0], of_tokens, 0.25);
-                processor::logits_to_gradient(x[2], 8, x[0], of_tokens, 0.25);
+                processor::logits_to_gradient(x[1], 0, x[0], of_tokens, x[7]);
+                processor::logits_to_gradient(x[2], 8, x[0], of_tokens, x[7]);
               }),
               2);
 }

@@ -153,13 +153,13 @@ OpPair loss_pair(std::int64_t tokens) {
       [=](const Tensors& in, const Tensors& w) { return bench::linear_cross_entropy(in[0], w[0], targets); },
       static_cast<double>(2 * tokens * kHidden * kVocabulary));
   // Its gradient comes from the same call, with no graph.
-  const auto run = [=](ops::LossGradients gradients) {
+  const auto run = [=](const ops::LossCoefficients& coefficients) {
     return without_graph([=] {
-      return ops::linear_cross_entropy(hidden, head, targets, 1.0, gradients).losses.sum().to(at::kFloat);
+      return ops::linear_cross_entropy(hidden, head, targets, coefficients).losses.sum().to(at::kFloat);
     });
   };
-  result.ours_forward = run(ops::LossGradients::kNone);
-  result.ours_step = run(ops::LossGradients::kMade);
+  result.ours_forward = run(ops::NoLossGradient());
+  result.ours_step = run(1.0);
   return result;
 }
 

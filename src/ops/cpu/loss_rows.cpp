@@ -105,20 +105,21 @@ void cross_entropies(const LogitSums& sums, const at::Tensor& targets, const at:
 }
 
 void logits_to_gradient(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
-                        const LogitSums& sums, double scale) {
+                        const LogitSums& sums, const at::Tensor& coefficients) {
   const std::int64_t width = logits.size(1);
   const std::int64_t* const target = targets.data_ptr<std::int64_t>();
+  const double* const coefficient = coefficients.data_ptr<double>();
   const SumArrays arrays(sums);
   kernel::dispatch(logits, [&]<class T>(T) {
     at::parallel_for(0, logits.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
         T* row = logits.data_ptr<T>() + t * width;
         const TokenSum sum = arrays[t];
-        const double factor = target[t] == kNoTarget ? 0.0 : scale / sum.exponentials;
+        const double factor = target[t] == kNoTarget ? 0.0 : coefficient[t] / sum.exponentials;
         scaled_softmax_row(row, width, sum.largest, static_cast<float>(factor));
         if (const auto column = column_of(target[t], first, width); column >= 0) {
           const double share = std::exp(static_cast<double>(sum.target) - sum.largest) / sum.exponentials;
-          row[column] = kernel::store<T>(static_cast<float>((share - 1.0) * scale));
+          row[column] = kernel::store<T>(static_cast<float>((share - 1.0) * coefficient[t]));
         }
       }
     });

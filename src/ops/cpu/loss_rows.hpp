@@ -17,8 +17,8 @@ void join_logits(const at::Tensor& logits, std::int64_t first, const at::Tensor&
 /// 0 for a token without a target.
 void cross_entropies(const LogitSums& sums, const at::Tensor& targets, const at::Tensor& losses);
 
-/// Turns a tile of logits into the gradient of scale * cross-entropy, in place.
+/// Turns a tile of logits into the gradient of the sum of coefficients [T] (float64) * cross-entropies, in place.
 void logits_to_gradient(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
-                        const LogitSums& sums, double scale);
+                        const LogitSums& sums, const at::Tensor& coefficients);
 
 }  // namespace sluice::ops::cpu

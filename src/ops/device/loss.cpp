@@ -42,12 +42,13 @@ void cross_entropies(const LogitSums& sums, const at::Tensor& targets, const at:
 }
 
 void logits_to_gradient(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
-                        const LogitSums& sums, double scale) {
-  const at::Tensor factor = (sums.exponentials.reciprocal() * scale).masked_fill(targets.eq(kNoTarget), 0);
+                        const LogitSums& sums, const at::Tensor& coefficients) {
+  const at::Tensor factor =
+      (sums.exponentials.reciprocal() * coefficients).masked_fill(targets.eq(kNoTarget), 0);
   at::Tensor grads =
       (logits.to(at::kFloat) - sums.largest.unsqueeze(1)).exp_().mul_(factor.to(at::kFloat).unsqueeze(1));
   const at::Tensor share = (sums.target.to(at::kDouble) - sums.largest).exp() / sums.exponentials;
-  const at::Tensor of_target = ((share - 1) * scale).to(at::kFloat).unsqueeze(1);
+  const at::Tensor of_target = ((share - 1) * coefficients).to(at::kFloat).unsqueeze(1);
   const Columns columns(targets, first, logits.size(1));
   grads.scatter_(1, columns.column, at::where(columns.is_here, of_target, grads.gather(1, columns.column)));
   logits.copy_(grads);

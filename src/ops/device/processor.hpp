@@ -71,7 +71,7 @@ void join_logits(const at::Tensor& logits, std::int64_t first, const at::Tensor&
                  const LogitSums& sums);
 void cross_entropies(const LogitSums& sums, const at::Tensor& targets, const at::Tensor& losses);
 void logits_to_gradient(const at::Tensor& logits, std::int64_t first, const at::Tensor& targets,
-                        const LogitSums& sums, double scale);
+                        const LogitSums& sums, const at::Tensor& coefficients);
 
 [[nodiscard]] std::optional<PlacedId> first_outside(const at::Tensor& ids, std::int64_t end,
                                                     std::optional<std::int64_t> exempt = {});
