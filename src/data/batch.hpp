@@ -1,6 +1,8 @@
 // Batch of sequences that a rank trains on in one step.
 #pragma once
 
+#include "base/range.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -13,6 +15,15 @@ enum class TokenMark : std::uint8_t {
   kBegins,   ///< first token of a document: it attends to no earlier token, and no earlier token predicts it
   kPadding,  ///< padding of a last sequence, no real token
   kMasked,   ///< token inside a document that others attend to, but that is no target
+};
+
+/// Pair of documents in one sequence, of which the answer of the first is preferred. A document whose first
+/// token is token f of the sequence, and that has n tokens, has the targets [f, f + n - 1): target c is token
+/// c + 1. The marks say which of them are answer, kInside, and which prompt, kMasked.
+struct PreferencePair {
+  std::int64_t sequence = 0;                                ///< sequence of the share, from 0
+  Range chosen, rejected;                                   ///< targets of both documents
+  std::int64_t chosen_document = 0, rejected_document = 0;  ///< their numbers in the token file
 };
 
 /// Consecutive sequences of a global batch. Each rank has an equal_part() of them, in rank order.
@@ -29,6 +40,11 @@ struct Batch {
   std::int64_t global_targets = 0;
   /// Number of padded inputs in the whole global batch, on every rank.
   std::int64_t global_padding = 0;
+  /// Pairs of these sequences, in their order, each with a target in both answers; empty unless the job learns
+  /// from pairs.
+  std::vector<PreferencePair> pairs{};
+  /// Number of pairs in the whole global batch, on every rank.
+  std::int64_t global_pairs = 0;
   /// Whether a sequence may have several documents; otherwise marks only concern targets.
   bool separates_documents = true;
 

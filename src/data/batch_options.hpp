@@ -23,15 +23,18 @@ struct TokenSource {
 
 /// Facts about one token file.
 struct SourceFacts {
-  /// Number of sequences in the file; for packed documents the least number that they can make.
+  /// Number of sequences in the file; for packed documents the least number that they can make, or with
+  /// TokenFileOptions::keep_rest the number that they make.
   std::int64_t sequences = 0;
-  /// Number of documents; counted only with TokenFileOptions::keep_rest, or if they are packed.
+  /// Number of documents, or of pairs; counted only with TokenFileOptions::keep_rest, or if they are packed.
   std::int64_t documents = 0;
   bool marks_documents = false;
   bool masks_targets = false;
   bool is_packed = false;
-  /// Number of packed documents with more tokens than a sequence has inputs.
+  bool has_pairs = false;  ///< whether pairs are packed; `documents` and the following numbers count these
+  /// Number of packed documents, or pairs, with more tokens than a sequence has inputs.
   std::int64_t long_documents = 0;
+  std::int64_t left_out = 0;  ///< number of pairs that lie in no sequence
   /// Number of sequences into which the first documents of the first epoch were packed.
   std::int64_t packed_sequences = 0;
   std::int64_t packed_inputs = 0;  ///< number of tokens that these sequences have as inputs
@@ -41,12 +44,16 @@ struct SourceFacts {
 struct BatchOptions {
   std::vector<TokenSource> sources;
   TokenFileOptions file;  ///< options of each file; with keep_rest documents are counted, and always marked
-  std::int64_t batch_sequences = 0;   ///< sequences per batch over all ranks
-  std::optional<PackOptions> pack{};  ///< options for packing the documents of each file; not with keep_rest
+  std::int64_t batch_sequences = 0;  ///< sequences per batch over all ranks
+  /// Options for packing the documents, or pairs, of each file. With keep_rest their first epoch is read, in the
+  /// order of the file.
+  std::optional<PackOptions> pack{};
   DataOrder order = DataOrder::kShuffle;
   std::uint64_t seed = 0;
   std::int64_t steps = 0;  ///< number of batches that will be read
 
+  /// Whether batches have pairs.
+  [[nodiscard]] bool has_pairs() const { return pack && pack->unit == PackUnit::kPair; }
   /// Mixture of files with these facts: the order in which they are read.
   [[nodiscard]] Mixture mixture(const std::vector<SourceFacts>& facts) const;
   /// Whether documents are kept apart, because a file or the options say where they begin. Always in an

@@ -24,19 +24,19 @@ std::vector<std::int64_t> tokens_of_ranks(std::int64_t sequences, std::int64_t w
 }
 
 void write(const SourceFacts& facts, ByteWriter& out) {
-  for (const std::int64_t number :
-       {facts.sequences, facts.documents, facts.long_documents, facts.packed_sequences, facts.packed_inputs})
+  for (const std::int64_t number : {facts.sequences, facts.documents, facts.long_documents, facts.left_out,
+                                    facts.packed_sequences, facts.packed_inputs})
     out.number(number);
-  for (const bool is_so : {facts.marks_documents, facts.masks_targets, facts.is_packed})
+  for (const bool is_so : {facts.marks_documents, facts.masks_targets, facts.is_packed, facts.has_pairs})
     out.number(is_so ? 1 : 0);
 }
 
 SourceFacts read_facts(ByteReader& in) {
   SourceFacts facts;
-  for (std::int64_t* number : {&facts.sequences, &facts.documents, &facts.long_documents,
+  for (std::int64_t* number : {&facts.sequences, &facts.documents, &facts.long_documents, &facts.left_out,
                                &facts.packed_sequences, &facts.packed_inputs})
     *number = in.number();
-  for (bool* is_so : {&facts.marks_documents, &facts.masks_targets, &facts.is_packed})
+  for (bool* is_so : {&facts.marks_documents, &facts.masks_targets, &facts.is_packed, &facts.has_pairs})
     *is_so = in.number() != 0;
   return facts;
 }
@@ -132,6 +132,25 @@ Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
   return share(places);
 }
 
+/// Gives each rank the pairs of its sequences; `whole`, on rank 0, are those of all `sequences`.
+void BatchSource::share_pairs(const std::vector<PreferencePair>& whole, std::int64_t sequences, Batch& own) {
+  const auto part = [&](int rank) { return equal_part(sequences, comm_.size(), rank); };
+  const std::string counts_text = share_from_root(comm_, [&] {
+    ByteWriter out;
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      out.number(std::ranges::count_if(whole, [&](const PreferencePair& pair) {
+        return part(rank).begin <= pair.sequence && pair.sequence < part(rank).end;
+      }));
+    return out.take();
+  });
+  ByteReader in(counts_text);
+  std::vector<std::int64_t> counts;
+  for (int rank = 0; rank < comm_.size(); ++rank) counts.push_back(in.number());
+  own.pairs = scatter_from_root(comm_, whole, counts);
+  for (PreferencePair& pair : own.pairs) pair.sequence -= part(comm_.rank()).begin;
+  own.global_pairs = sum(counts);
+}
+
 Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
   Batch whole;  // the whole batch, filled on rank 0 alone
   const std::string counts_text = share_from_root(comm_, [&] {
@@ -150,6 +169,7 @@ Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
   own.ids = scatter_from_root(comm_, whole.ids, counts);
   own.separates_documents = marks_documents_;
   if (has_marks()) own.marks = scatter_from_root(comm_, whole.marks, counts);
+  if (options_.has_pairs()) share_pairs(whole.pairs, std::ssize(places), own);
   return own;
 }
 

@@ -59,6 +59,7 @@ class BatchSource {
 
  private:
   [[nodiscard]] Batch share(const std::vector<Mixture::Place>& places);
+  void share_pairs(const std::vector<PreferencePair>& whole, std::int64_t sequences, Batch& own);
   [[nodiscard]] bool has_marks() const { return marks_documents_ || masks_targets_; }
   void check_tokens();
 

@@ -10,13 +10,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 namespace {
 
 SourceFacts facts_of(const TokenFile& file, const BatchOptions& options) {
   return {.sequences = file.sequence_count(),
-          .documents = options.file.keep_rest ? file.count_documents() : 0,
+          .documents = options.file.keep_rest && !options.pack ? file.count_documents() : 0,
           .marks_documents = file.marks_documents(),
           .masks_targets = file.masks_targets()};
 }
@@ -31,11 +32,13 @@ void measure(const Packer& packer, SourceFacts& facts) {
   }
 }
 
-void add_packing(const Packer& packer, SourceFacts& facts) {
-  facts.sequences = packer.least_sequences();
+void add_packing(const Packer& packer, const BatchOptions& options, SourceFacts& facts) {
+  facts.sequences = options.file.keep_rest ? packer.count_sequences() : packer.least_sequences();
   facts.documents = packer.counts().documents;
   facts.is_packed = true;
+  facts.has_pairs = options.has_pairs();
   facts.long_documents = packer.counts().long_documents;
+  facts.left_out = packer.counts().left_out;
   measure(packer, facts);
 }
 
@@ -47,14 +50,15 @@ TokenFile open_source(const TokenSource& source, const TokenFileOptions& options
 
 SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   TokenFileOptions file = options.file;
+  const DataOrder order = file.keep_rest ? DataOrder::kSequential : options.order;
   if (options.pack) file.keep_rest = true;  // packed files may have any number of tokens
   for (const TokenSource& named : options.sources) {
     OpenSource& source = sources_.emplace_back(OpenSource{open_source(named, file)});
     facts_.push_back(facts_of(source.file, options));
     if (!options.pack) continue;
-    source.packer.emplace(source.file, *options.pack, options.file.sequence_length, options.order,
+    source.packer.emplace(source.file, *options.pack, options.file.sequence_length, order,
                           seed_of_source(options.seed, sources_.size() - 1));
-    add_packing(*source.packer, facts_.back());
+    add_packing(*source.packer, options, facts_.back());
   }
   mixture_.emplace(options.mixture(facts_));
   const std::vector<std::int64_t> read = options.taken_in_all(facts_);
@@ -139,10 +143,27 @@ Batch SourceFiles::read(std::span<const Mixture::Place> places) {
   std::span<TokenMark> marks(batch.marks);
   for (const Mixture::Place& place : places) {
     read_sequence(place, ids.first(width), marks.first(marked));
+    if (options_.has_pairs()) add_pairs(place, &place - places.data(), batch.pairs);
     ids = ids.subspan(width);
     marks = marks.subspan(marked);
   }
   return batch;
+}
+
+/// Adds the pairs of a packed sequence, which is number `sequence` of its batch.
+void SourceFiles::add_pairs(const Mixture::Place& place, std::int64_t sequence,
+                            std::vector<PreferencePair>& pairs) {
+  OpenSource& source = sources_[place.source];
+  std::int64_t begin = 0;
+  const auto targets_of = [&](const TokenRange& run) {
+    const std::int64_t first = std::exchange(begin, begin + run.count);
+    return Range{first, first + run.count - 1};
+  };
+  for (const PackedPair& packed : source.packer->pairs(place.sequence)) {
+    const DocumentPair& documents = source.file.pairs()[static_cast<std::size_t>(packed.number)];
+    const Range chosen = targets_of(packed.chosen);
+    pairs.push_back({sequence, chosen, targets_of(packed.rejected), documents.chosen, documents.rejected});
+  }
 }
 
 std::string SourceFiles::sample_digest() {

@@ -68,6 +68,7 @@ class SourceFiles {
   [[nodiscard]] static bool has_target(const OpenSource& source);
   void require_targets() const;
   void warn_of_endless_answers() const;
+  void add_pairs(const Mixture::Place& place, std::int64_t sequence, std::vector<PreferencePair>& pairs);
   [[nodiscard]] std::string sample_of(std::size_t source);
 
   BatchOptions options_;

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "data/token_writer.hpp"
 #include "io/trial_process.hpp"
 
 #include <algorithm>
@@ -73,6 +74,28 @@ AnswerCounts answers_in(const hdf5::File& file) {
   return {number(kAnswersAttribute), number(kEndlessAttribute)};
 }
 
+/// Pairs of the documents that `starts` lists; none if the file has no such dataset.
+std::vector<DocumentPair> pairs_in(const hdf5::File& file, const std::optional<DocumentStarts>& starts) {
+  if (!file.exists(kPairsDataset)) return {};
+  const hdf5::Dataset dataset = file.dataset(kPairsDataset);
+  const std::vector<std::int64_t> shape = dataset.shape();
+  if (!dataset.is_integer() || shape.size() != 2 || shape[1] != 2 || !dataset.unreadable_reason().empty())
+    fail(ExitCode::kBadData, "the dataset 'pairs' of {} has the shape {}, expected whole numbers [n, 2]{}",
+         file.name(), shape_text(shape), dataset.unreadable_reason());
+  const std::int64_t documents = starts ? starts->documents() : 0;
+  const std::vector<std::int64_t> numbers = dataset.read<std::int64_t>();
+  std::vector<DocumentPair> pairs;
+  for (std::size_t i = 0; i < numbers.size(); i += 2) {
+    const auto [first, last] = std::minmax(numbers[i], numbers[i + 1]);
+    if (first < 0 || last >= documents || first == last)
+      fail(ExitCode::kBadData,
+           "pairs[{}] of {} is [{}, {}], expected two of the {} that its document_starts list", i / 2,
+           file.name(), numbers[i], numbers[i + 1], counted(documents, "document"));
+    pairs.push_back({numbers[i], numbers[i + 1]});
+  }
+  return pairs;
+}
+
 /// Number of elements of a shape; open_tokens() has refused shapes for which it overflows.
 std::int64_t product(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -104,6 +127,7 @@ TokenFile::TokenFile(hdf5::File file, hdf5::Dataset tokens, const TokenFileOptio
   check_separator(file_, options);
   if (DocumentStarts::are_in(file_)) starts_.emplace(file_, token_count_);
   if (LossMask::is_in(file_)) mask_.emplace(file_, tokens_.shape());
+  pairs_ = pairs_in(file_, starts_);
   answers_ = answers_in(file_);
 }
 
@@ -223,16 +247,26 @@ void TokenFile::check_run(const TokenRange& run) const {
   }
 }
 
-bool TokenFile::has_target(const TokenRange& run) const {
-  if (!mask_) return run.count > 1;
+std::int64_t TokenFile::tokens_before_target(const TokenRange& run) const {
+  if (!mask_) return std::min<std::int64_t>(1, run.count);
   std::vector<TokenMark> marks;
   for (std::int64_t first = run.first + 1, end = run.first + run.count; first < end;
        first += kCheckedTokens) {
     marks.assign(static_cast<std::size_t>(std::min(kCheckedTokens, end - first)), TokenMark::kInside);
     mask_->mark({{first}, {std::ssize(marks)}}, marks);
-    if (std::ranges::count(marks, TokenMark::kInside) > 0) return true;
+    const auto target = std::ranges::find(marks, TokenMark::kInside);
+    if (target != marks.end()) return first - run.first + (target - marks.begin());
   }
-  return false;
+  return run.count;
+}
+
+const std::vector<DocumentPair>& TokenFile::pairs() const {
+  if (pairs_.empty())
+    fail(ExitCode::kBadData,
+         "{} has no dataset 'pairs', expected pairs of a chosen and a rejected answer, as `sluice tokenize "
+         "--pairs` writes them",
+         name());
+  return pairs_;
 }
 
 std::int64_t TokenFile::count_documents() const {
@@ -264,6 +298,7 @@ Digest TokenFile::digest() const {
     digests += digest_of(std::as_bytes(std::span(ids)), 0).hex();
     digests += digest_of(std::as_bytes(std::span(marks)), 0).hex();
   }
+  if (!pairs_.empty()) digests += digest_of(std::as_bytes(std::span(pairs_)), 0).hex();
   return digest_of(digests);
 }
 

@@ -1,5 +1,5 @@
 // Token ids in an HDF5 file: dataset `tokens`, any integer type, a stream [n] or rows [sequences, length +
-// 1], and perhaps `document_starts` and `loss_mask`.
+// 1], and perhaps `document_starts`, `loss_mask` and `pairs` (FORMAT.md).
 #pragma once
 
 #include "base/digest.hpp"
@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -26,13 +27,19 @@ struct TokenFileOptions {
   bool keep_rest = false;
 };
 
+/// Two documents of a file, by their numbers: the one whose answer is preferred, and the other.
+struct DocumentPair {
+  std::int64_t chosen = 0, rejected = 0;
+};
+
 /// A token file: a stream of tokens, or rows of sequences. Reads are independent of each other.
 class TokenFile {
  public:
   /// Looks at the file in a process of its own first (io/trial_process.hpp): the library may fail on it in
   /// every way. Error(kBadData) if the file or dataset is missing, not written to its end, holds no integers,
   /// is too short for one sequence, or has rows that are not sequence_length + 1 long; if the file has broken
-  /// document_starts, or has any and the options name a separator too.
+  /// document_starts, or has any and the options name a separator too; for pairs of other documents than the
+  /// file has.
   static TokenFile open(const std::filesystem::path& path, const TokenFileOptions& options);
 
   [[nodiscard]] const std::string& name() const { return file_.name(); }
@@ -46,6 +53,8 @@ class TokenFile {
   /// Begins of the documents in a stream, for packing. Error(kBadData) if the file is not a stream, or has no
   /// dataset with them.
   [[nodiscard]] const DocumentStarts& packable_documents() const;
+  /// The file's pairs of documents, each with 16 bytes. Error(kBadData) if it has none.
+  [[nodiscard]] const std::vector<DocumentPair>& pairs() const;
   /// Whether the file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return mask_.has_value(); }
 
@@ -67,9 +76,11 @@ class TokenFile {
   /// Checks ids and mask of a run of tokens, in pieces. Error(kBadData) as read_sequence().
   void check_run(const TokenRange& run) const;
   /// Whether a run of tokens has a target.
-  [[nodiscard]] bool has_target(const TokenRange& run) const;
+  [[nodiscard]] bool has_target(const TokenRange& run) const { return tokens_before_target(run) < run.count; }
+  /// Number of tokens of a run before its first target; run.count if it has none.
+  [[nodiscard]] std::int64_t tokens_before_target(const TokenRange& run) const;
 
-  /// Digest of all ids, and of the places of documents and the mask, for which the whole file is read.
+  /// Digest of all ids, and of the places of documents, the mask and the pairs, for which the whole file is read.
   [[nodiscard]] Digest digest() const;
 
   /// Sequence i as sequence_length + 1 ids: the first sequence_length are inputs, the last sequence_length
@@ -97,6 +108,7 @@ class TokenFile {
   std::int64_t sequence_count_;
   std::optional<DocumentStarts> starts_;
   std::optional<LossMask> mask_;
+  std::vector<DocumentPair> pairs_;
   AnswerCounts answers_;
 };
 

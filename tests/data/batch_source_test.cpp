@@ -417,5 +417,74 @@ TEST(PackedBatchSource, looks_at_the_ids_of_the_windows_that_steps_will_read) {
   }
 }
 
+/// A file that only rank 0 has, of pairs whose documents have 2 and 3 tokens, with one token of prompt each.
+std::filesystem::path pairs(const TemporaryDirectory& directory, std::int64_t count) {
+  const std::filesystem::path path = directory / "pairs.h5";
+  if (test_world().rank() != 0) return path;
+  std::vector<std::int64_t> starts, numbers(static_cast<std::size_t>(2 * count)),
+      ids(static_cast<std::size_t>(5 * count));
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  for (std::int64_t pair = 0; pair < count; ++pair) starts.insert(starts.end(), {5 * pair, 5 * pair + 2});
+  hdf5::File file = hdf5::File::create(path);
+  const auto write = [&](const char* name, const std::vector<std::int64_t>& shape,
+                         const std::vector<std::int64_t>& values) {
+    file.create_dataset(name, DType::kInt64, shape).write(std::span<const std::int64_t>(values));
+  };
+  write("/tokens", {5 * count}, ids);
+  write("/document_starts", {2 * count}, starts);
+  write("/pairs", {count, 2}, numbers);
+  file.close();
+  return path;
+}
+
+TEST(BatchSource, gives_each_rank_the_pairs_of_its_sequences) {
+  const TemporaryDirectory directory;
+  BatchOptions packed = options(pairs(directory, 7), 4, 100);
+  packed.file.sequence_length = 10;
+  packed.pack = {.window = 100, .unit = PackUnit::kPair};
+  BatchSource source(test_world(), packed);
+  EXPECT_EQ(source.facts().front().documents, 7);
+  EXPECT_TRUE(source.facts().front().has_pairs);
+  const Batch batch = source.batch(0);  // four sequences: two pairs in each but the last
+  EXPECT_EQ(batch.global_pairs, 7);
+  const Range share = equal_part(4, test_world().size(), test_world().rank());
+  EXPECT_EQ(batch.sequences, share.count());
+  std::int64_t number = 2 * share.begin;
+  for (const PreferencePair& pair : batch.pairs) {
+    const std::int64_t first = number % 2 * 5;
+    EXPECT_EQ(pair.sequence, number / 2 - share.begin);
+    EXPECT_EQ(pair.chosen.begin, first);
+    EXPECT_EQ(pair.chosen.end, first + 1);
+    EXPECT_EQ(pair.rejected.begin, first + 2);
+    EXPECT_EQ(pair.rejected.end, first + 4);
+    EXPECT_EQ(pair.chosen_document, 2 * number);
+    EXPECT_EQ(pair.rejected_document, 2 * number + 1);
+    EXPECT_EQ(batch.ids[static_cast<std::size_t>(pair.sequence * 11 + first + 2)], 5 * number + 2);
+    ++number;
+  }
+  EXPECT_EQ(number, std::min<std::int64_t>(7, 2 * share.end));
+}
+
+TEST(BatchSource, reads_each_pair_once_in_the_order_of_the_file) {
+  const TemporaryDirectory directory;
+  BatchOptions held_out = options(pairs(directory, 7), 3, 100);
+  held_out.file.sequence_length = 10;
+  held_out.file.keep_rest = true;
+  held_out.order = DataOrder::kShuffle;
+  held_out.pack = {.window = 4, .unit = PackUnit::kPair, .is_alone = true};
+  BatchSource source(test_world(), held_out);
+  ASSERT_EQ(source.sequence_count(), 7);
+  for (std::int64_t first = 0; first < 7; first += 3) {
+    const std::int64_t count = std::min<std::int64_t>(3, 7 - first);
+    const Batch batch = source.sequences(first, count);
+    EXPECT_EQ(batch.global_pairs, count);
+    const Range share = equal_part(count, test_world().size(), test_world().rank());
+    ASSERT_EQ(std::ssize(batch.pairs), share.count());
+    for (std::int64_t i = 0; i < share.count(); ++i)
+      EXPECT_EQ(batch.pairs[static_cast<std::size_t>(i)].chosen_document, 2 * (first + share.begin + i));
+  }
+}
+
 }  // namespace
 }  // namespace sluice

@@ -4,10 +4,12 @@
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -15,6 +17,7 @@ namespace {
 
 using test::expect_error;
 using test::TemporaryDirectory;
+using testing::ElementsAre;
 using Sequences = std::vector<std::vector<TokenRange>>;
 
 constexpr std::int64_t kLength = 32;
@@ -162,6 +165,132 @@ TEST(Packer, needs_documents_some_of_which_are_taken) {
   const TokenFile without = TokenFile::open(path, {.sequence_length = 3, .vocab_size = 9});
   expect_error(ExitCode::kBadData, {"data.pack", "plain.h5", "document_starts", "sluice tokenize"},
                [&] { packer_of(without, 10); });
+}
+
+/// A file of pairs: documents 2i and 2i + 1 have these lengths, of which the first `prompt` tokens are masked.
+struct PairLengths {
+  std::int64_t prompt, chosen, rejected;
+};
+
+TokenFile write_pairs(const TemporaryDirectory& directory, const std::vector<PairLengths>& lengths) {
+  const std::filesystem::path path = directory / "pairs.h5";
+  std::vector<std::int64_t> starts, mask, pairs;
+  for (const PairLengths& pair : lengths)
+    for (const std::int64_t length : {pair.chosen, pair.rejected}) {
+      pairs.push_back(std::ssize(starts));
+      starts.push_back(std::ssize(mask));
+      for (std::int64_t i = 0; i < length; ++i) mask.push_back(i < pair.prompt ? 0 : 1);
+    }
+  const std::int64_t tokens = std::ssize(mask);
+  const std::vector<std::int64_t> ids(mask.size(), 1);
+  hdf5::File file = hdf5::File::create(path);
+  const auto write = [&](const char* name, const std::vector<std::int64_t>& shape,
+                         const std::vector<std::int64_t>& values) {
+    file.create_dataset(name, DType::kInt64, shape).write(std::span<const std::int64_t>(values));
+  };
+  write("/tokens", {tokens}, ids);
+  write("/loss_mask", {tokens}, mask);
+  write("/document_starts", {std::ssize(starts)}, starts);
+  write("/pairs", {std::ssize(lengths), 2}, pairs);
+  file.close();
+  return TokenFile::open(path, {.sequence_length = kLength, .vocab_size = 2, .keep_rest = true});
+}
+
+Packer pair_packer(const TokenFile& file, LongDocuments rule = LongDocuments::kSplit, bool is_alone = false) {
+  return {file,
+          {.window = 100, .long_documents = rule, .unit = PackUnit::kPair, .is_alone = is_alone},
+          kLength,
+          DataOrder::kSequential,
+          7};
+}
+
+/// "number: tokens of the chosen document + of the rejected one" of each pair of a sequence.
+std::vector<std::string> pairs_of(Packer& packer, std::int64_t sequence) {
+  std::vector<std::string> texts;
+  std::vector<TokenRange> runs;
+  for (const PackedPair& pair : packer.pairs(sequence)) {
+    texts.push_back(fmt::format("{}: {} + {}", pair.number, pair.chosen.count, pair.rejected.count));
+    runs.insert(runs.end(), {pair.chosen, pair.rejected});
+  }
+  EXPECT_EQ(packer.sequence(sequence), runs);
+  return texts;
+}
+
+TEST(Packer, keeps_both_documents_of_a_pair_in_one_sequence) {
+  const TemporaryDirectory directory;
+  const TokenFile file = write_pairs(directory, {{2, 10, 12}, {1, 5, 6}, {2, 4, 5}, {1, 16, 16}});
+  Packer packer = pair_packer(file);
+  EXPECT_EQ(packer.count_sequences(), 3);
+  EXPECT_THAT(pairs_of(packer, 0), ElementsAre("0: 10 + 12", "2: 4 + 5"));
+  EXPECT_THAT(pairs_of(packer, 1), ElementsAre("1: 5 + 6"));
+  EXPECT_THAT(pairs_of(packer, 2), ElementsAre("3: 16 + 16"));
+  Packer alone = pair_packer(file, LongDocuments::kSplit, /*is_alone=*/true);
+  EXPECT_EQ(alone.least_sequences(), 4);
+  EXPECT_EQ(alone.count_sequences(), 4);
+  EXPECT_THAT(pairs_of(alone, 2), ElementsAre("2: 4 + 5"));
+}
+
+TEST(Packer, takes_every_pair_once_an_epoch_in_any_order) {
+  const TemporaryDirectory directory;
+  std::vector<PairLengths> lengths;
+  for (const std::int64_t length : drawn_lengths(500)) lengths.push_back({1, length, 2 + length % 7});
+  const TokenFile file = write_pairs(directory, lengths);
+  Packer packer(file, {.window = 60, .unit = PackUnit::kPair}, kLength, DataOrder::kShuffle, 7);
+  EXPECT_EQ(packer.windows(), 17) << "a window has 60 documents, which are 30 pairs";
+  std::map<std::int64_t, int> taken;
+  for (std::int64_t number = 0, end = sequences_of(packer, 0, 17); number < end; ++number)
+    for (const PackedPair& pair : packer.pairs(number)) {
+      ++taken[pair.number];
+      EXPECT_EQ(pair.chosen.count, lengths[static_cast<std::size_t>(pair.number)].chosen);
+    }
+  EXPECT_EQ(std::ssize(taken), 500);
+  for (const auto& [number, times] : taken) EXPECT_EQ(times, 1) << number;
+}
+
+TEST(Packer, cuts_ends_of_answers_the_longer_first_and_never_the_prompt) {
+  const TemporaryDirectory directory;
+  const TokenFile file =
+      write_pairs(directory, {{4, 30, 10}, {4, 10, 30}, {4, 40, 35}, {15, 16, 40}, {20, 30, 30}});
+  Packer packer = pair_packer(file, LongDocuments::kCut, /*is_alone=*/true);
+  EXPECT_EQ(packer.counts().long_documents, 5);
+  EXPECT_EQ(packer.counts().left_out, 1) << "two prompts of 20 tokens leave no room in 32";
+  EXPECT_THAT(pairs_of(packer, 0), ElementsAre("0: 22 + 10"));
+  EXPECT_THAT(pairs_of(packer, 1), ElementsAre("1: 10 + 22"));
+  EXPECT_THAT(pairs_of(packer, 2), ElementsAre("2: 16 + 16"));
+  EXPECT_THAT(pairs_of(packer, 3), ElementsAre("3: 16 + 16"));
+  EXPECT_EQ(packer.count_sequences(), 4);
+}
+
+TEST(Packer, leaves_out_or_refuses_pairs_that_do_not_fit) {
+  const TemporaryDirectory directory;
+  const TokenFile file = write_pairs(directory, {{2, 10, 12}, {2, 17, 16}, {2, 4, 5}});
+  Packer packer = pair_packer(file, LongDocuments::kLeaveOut);
+  EXPECT_EQ(packer.counts().left_out, 1);
+  EXPECT_THAT(pairs_of(packer, 0), ElementsAre("0: 10 + 12", "2: 4 + 5"));
+  expect_error(ExitCode::kBadData, {"pairs[1]", "17 + 16", "32", "cut", "leave_out"},
+               [&] { static_cast<void>(pair_packer(file)); });
+}
+
+TEST(Packer, refuses_pairs_without_answers_and_files_without_pairs) {
+  const TemporaryDirectory directory, plain;
+  const TokenFile file = write_pairs(directory, {{2, 10, 12}, {5, 5, 8}});
+  expect_error(ExitCode::kBadData, {"pairs[1]", "no target"}, [&] { static_cast<void>(pair_packer(file)); });
+  const TokenFile without = write_documents(plain, {3, 4});
+  expect_error(ExitCode::kBadData, {"'pairs'", "tokenize --pairs"},
+               [&] { static_cast<void>(pair_packer(without)); });
+}
+
+TEST(Packer, refuses_a_long_document_that_must_be_whole) {
+  const TemporaryDirectory directory;
+  const TokenFile file = write_documents(directory, {5, 33, 8});
+  const auto packer = [&](LongDocuments rule) {
+    return Packer(file, {.window = 10, .long_documents = rule, .unit = PackUnit::kDocument}, kLength,
+                  DataOrder::kSequential, 7);
+  };
+  expect_error(ExitCode::kBadData, {"document 1", "33 tokens", "= 32"},
+               [&] { static_cast<void>(packer(LongDocuments::kSplit)); });
+  EXPECT_EQ(packer(LongDocuments::kLeaveOut).count_sequences(), 1);
+  EXPECT_EQ(packer(LongDocuments::kCut).count_sequences(), 2);
 }
 
 }  // namespace

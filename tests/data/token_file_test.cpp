@@ -86,6 +86,32 @@ TEST(TokenFile, its_digest_changes_with_each_token_document_and_mask) {
   EXPECT_NE(digest({3, 5}), digest({2, 5}));
 }
 
+TEST(TokenFile, has_pairs_of_its_own_documents) {
+  const auto with_pairs = [](const TemporaryDirectory& directory, const std::vector<std::int64_t>& pairs,
+                             std::int64_t width = 2) {
+    TokenWriter writer(directory / "documents.h5", "documents.h5");
+    for (int document = 0; document < 4; ++document) {
+      writer.begin_document();
+      writer.append(std::vector<std::int32_t>{1, 2, 3}, {});
+    }
+    writer.finish()
+        .create_dataset("/pairs", DType::kInt64, {std::ssize(pairs) / width, width})
+        .write(std::span<const std::int64_t>(pairs));
+    writer.close();
+    return directory / "documents.h5";
+  };
+  const TemporaryDirectory directory;
+  const TokenFile file = open_file(with_pairs(directory, {2, 3, 1, 0}), 4);
+  ASSERT_EQ(file.pairs().size(), 2U);
+  EXPECT_EQ(file.pairs()[1].chosen, 1);
+  EXPECT_EQ(file.pairs()[1].rejected, 0);
+  const TemporaryDirectory other, beyond, twice, wide;
+  EXPECT_NE(open_file(with_pairs(other, {3, 2, 1, 0}), 4).digest(), file.digest());
+  expect_refused(with_pairs(beyond, {0, 1, 2, 4}), 4, {"pairs[1]", "[2, 4]", "4 documents"});
+  expect_refused(with_pairs(twice, {1, 1}), 4, {"pairs[0]", "[1, 1]"});
+  expect_refused(with_pairs(wide, {0, 1, 2}, 3), 4, {"'pairs'", "[1, 3]", "[n, 2]"});
+}
+
 TEST(TokenFile, knows_how_many_answers_of_its_conversations_teach_no_end) {
   const TemporaryDirectory directory;
   TokenWriter writer(directory / "answers.h5", "answers.h5");

@@ -26,15 +26,20 @@ const char* fate_of(LongDocuments rule) {
   return "left out";
 }
 
-/// Text about packing: "500 documents packed 98.7 % full; longer than a sequence: 3, split".
+/// Text about packing: "500 documents packed 98.7 % full; longer than a sequence: 3, split". Of pairs it says how
+/// many of the longer ones are left out for their prompts.
 std::string packing_text(const DataSettings& data, const SourceFacts& source) {
   const std::int64_t inputs = std::max<std::int64_t>(1, source.packed_sequences) * data.sequence_length;
-  std::string text =
-      fmt::format("{} packed {:.1f} % full", counted(source.documents, "document"),
-                  100 * static_cast<double>(source.packed_inputs) / static_cast<double>(inputs));
+  std::string text = fmt::format(
+      "{} packed {:.1f} % full", counted(source.documents, source.has_pairs ? "pair" : "document"),
+      100 * static_cast<double>(source.packed_inputs) / static_cast<double>(inputs));
   if (source.long_documents == 0) return text;
-  return fmt::format("{}; longer than a sequence: {}, {}", text, source.long_documents,
-                     fate_of(data.long_documents));
+  text +=
+      fmt::format("; longer than a sequence: {}, {}", source.long_documents, fate_of(data.long_documents));
+  if (source.left_out > 0 && data.long_documents == LongDocuments::kCut)
+    text +=
+        fmt::format(", and {} of them left out, whose prompts leave no room for answers", source.left_out);
+  return text;
 }
 
 }  // namespace
