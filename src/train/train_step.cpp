@@ -8,6 +8,7 @@
 #include "train/guard/step_findings.hpp"
 #include "train/layer_walk.hpp"
 #include "train/load_balancing.hpp"
+#include "train/objective/objective.hpp"
 #include "train/router_biases.hpp"
 #include "train/trainer.hpp"
 
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 
 namespace sluice {
 
@@ -25,6 +27,7 @@ struct Trainer::StepState {
   std::int64_t number;  ///< number of the step, from 1
   const Batch& batch;
   double largest_loss;  ///< the largest loss with which the update is made
+  std::unique_ptr<const Objective> objective;
   std::vector<TrainedMicroBatch> micro_batches;
   LayerWalk walk;
   RouterLosses router;
@@ -62,7 +65,14 @@ Trainer::StepState Trainer::begin_step(std::int64_t number, const Batch& batch, 
   const ModelConfig& model = decoder_.config();
   std::vector<TrainedMicroBatch> micro_batches = split(batch);
   LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
-  StepState step{number, batch, largest_loss, std::move(micro_batches), std::move(walk), {}, {}};
+  StepState step{number,
+                 batch,
+                 largest_loss,
+                 std::make_unique<CrossEntropyObjective>(batch.loss_divisor()),
+                 std::move(micro_batches),
+                 std::move(walk),
+                 {},
+                 {}};
   step.metrics.tokens = options_.train.batch_sequences * options_.sequence_length - batch.global_padding;
   step.router.z_scale = z_scale(options_.train.router_z_loss, model.moe_layer_count(), step.metrics.tokens);
   for (int layer = 0; layer < model.layer_count(); ++layer)
@@ -115,10 +125,10 @@ bool Trainer::head(StepState& step) {
   const bool goes_on = lowest_layer_ < decoder_.config().layer_count();
   const StageBinder::GatheredStage bound = step.walk.head(goes_on ? &stages_.layers.back() : nullptr);
   reducer_.open(stages_.head);
-  double loss = head_losses(step);
+  std::vector<double> sums = head_losses(step);
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
-  comm_.all_reduce_sum(std::span(&loss, 1));
-  step.metrics.loss = loss / step.batch.loss_divisor();
+  comm_.all_reduce_sum(std::span(sums));
+  step.objective->finish(sums, step.metrics);
   if (std::isfinite(step.metrics.loss) && step.metrics.loss <= step.largest_loss) {
     reducer_.reduce(stages_.head);
     return true;
@@ -128,19 +138,20 @@ bool Trainer::head(StepState& step) {
   return false;
 }
 
-/// Sum of this rank's token losses, in nats.
-double Trainer::head_losses(StepState& step) {
+/// This rank's sums for the objective.
+std::vector<double> Trainer::head_losses(StepState& step) {
   const PhaseTimer::Scope phase(timer_, Phase::kBackward);
-  double loss = 0;
-  for (TrainedMicroBatch& micro_batch : step.micro_batches) {
+  const Objective& objective = *step.objective;
+  std::vector<double> sums = objective.no_sums();
+  for (std::size_t i = 0; i < step.micro_batches.size(); ++i) {
+    TrainedMicroBatch& micro_batch = step.micro_batches[i];
     dropout_.first_token = micro_batch.first_token;
-    Decoder::Head result =
-        decoder_.head(micro_batch.hidden, micro_batch.targets, 1 / step.batch.loss_divisor());
-    loss += result.losses.sum().item<double>();
+    Decoder::Head result = decoder_.head(micro_batch.hidden, micro_batch.targets, objective.coefficients(i));
+    objective.add(i, result.losses, sums);
     micro_batch.d_x = std::move(result.d_x);
     if (step.activations == Activations::kLetGo) micro_batch.hidden.reset();
   }
-  return loss;
+  return sums;
 }
 
 void Trainer::backward(StepState& step) {

@@ -75,7 +75,7 @@ class Trainer {
   void reduce_routing(StepState& step);
   void begin_backward(StepState& step, GradientUse use);
   [[nodiscard]] bool head(StepState& step);
-  [[nodiscard]] double head_losses(StepState& step);
+  [[nodiscard]] std::vector<double> head_losses(StepState& step);
   void backward(StepState& step);
   void embed_backward(StepState& step);
   void reduce_norm(StepState& step);

@@ -1,0 +1,56 @@
+// The loss that a step minimises, as a function of the losses of its tokens. No communication.
+#pragma once
+
+#include "ops/loss.hpp"
+#include "train/step_metrics.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+/// The objective of one step on one rank. The step's loss is a function of sums over all ranks, each of a few
+/// numbers, to which every micro-batch adds; its derivative by the loss of a token is known to the rank that
+/// has the token.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  Objective(const Objective&) = delete;
+  Objective& operator=(const Objective&) = delete;
+
+  /// Derivatives of the step's loss by the losses of a micro-batch's tokens. Valid as long as the objective.
+  [[nodiscard]] virtual ops::LossCoefficients coefficients(std::size_t micro_batch) const = 0;
+
+  /// Sums over no token.
+  [[nodiscard]] virtual std::vector<double> no_sums() const = 0;
+  /// Adds a micro-batch with the `losses` [b, L] (float64) of its tokens.
+  virtual void add(std::size_t micro_batch, const at::Tensor& losses, std::vector<double>& sums) const = 0;
+  /// Sets the loss, and what the objective tells beside it, from the sums over all ranks.
+  virtual void finish(std::span<const double> sums, StepMetrics& metrics) const = 0;
+
+ protected:
+  Objective() = default;
+};
+
+/// Cross-entropy: the mean loss of the targets of the global batch, of which there are `targets`.
+class CrossEntropyObjective final : public Objective {
+ public:
+  explicit CrossEntropyObjective(double targets) : targets_(targets) {}
+  [[nodiscard]] ops::LossCoefficients coefficients(std::size_t /*micro_batch*/) const override {
+    return 1 / targets_;
+  }
+  [[nodiscard]] std::vector<double> no_sums() const override { return {0}; }
+  void add(std::size_t /*micro_batch*/, const at::Tensor& losses, std::vector<double>& sums) const override {
+    sums.front() += losses.sum().item<double>();
+  }
+  void finish(std::span<const double> sums, StepMetrics& metrics) const override {
+    metrics.loss = sums.front() / targets_;
+  }
+
+ private:
+  double targets_;
+};
+
+}  // namespace sluice
