@@ -73,6 +73,15 @@ enum class BalancingScope : std::uint8_t {
   kLayer,  ///< each layer by itself (Fedus et al. 2021); the loss is the mean over layers
 };
 
+/// Loss of a pair of answers, of which one is preferred (train/objective/preference_loss.hpp).
+enum class PreferenceLoss : std::uint8_t { kSigmoid, kSigmoidNorm, kIpo, kHinge, kOrpo };
+
+/// Model whose log-probabilities those of the trained one are compared with.
+enum class PreferenceReference : std::uint8_t {
+  kAuto,  ///< kBase, where the job trains a new adapter
+  kBase,  ///< the model without its adapters
+};
+
 /// Kind of device that the ranks compute on.
 enum class DeviceKind : std::uint8_t {
   kAuto,  ///< GPUs if every rank has one, the CPU if no rank has one

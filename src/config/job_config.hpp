@@ -182,6 +182,20 @@ struct CheckpointSettings {
   [[nodiscard]] bool saves() const { return every_steps > 0 || every_minutes > 0; }
 };
 
+/// What a training learns of pairs of answers.
+struct PreferSettings {
+  PreferenceLoss loss = PreferenceLoss::kSigmoid;
+  double beta = 0.1;           ///< factor of log-probabilities relative to the reference
+  double label_smoothing = 0;  ///< probability that a preference is the wrong way round
+  double sft_weight = 0;       ///< weight of the cross-entropy of chosen answers
+  PreferenceReference reference = PreferenceReference::kAuto;  ///< model to compare with
+
+  /// Whether the loss compares the model with a reference.
+  [[nodiscard]] bool has_reference() const { return loss != PreferenceLoss::kOrpo; }
+  /// Whether the loss has the cross-entropy of chosen documents, prompts included.
+  [[nodiscard]] bool learns_chosen_documents() const { return loss == PreferenceLoss::kOrpo; }
+};
+
 /// Table [evaluate].
 struct EvaluateSettings {
   std::vector<std::filesystem::path> tokens;  ///< token files with held-out tokens

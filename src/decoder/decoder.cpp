@@ -16,8 +16,8 @@ namespace sluice {
 namespace {
 
 LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews& views, std::size_t layer,
-                                 const ops::Dropout* dropout) {
-  const LayerViews view(views, static_cast<int>(layer), dropout);
+                                 const ops::Dropout* dropout, Adapters adapters) {
+  const LayerViews view(views, static_cast<int>(layer), dropout, adapters);
   LayerParameters out;
   out.input_norm = view[blocks::norms::kInput];
   out.post_attention_norm = view[blocks::norms::kPostAttention];
@@ -49,17 +49,17 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
 }  // namespace
 
 Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t positions,
-                 const ops::Dropout* dropout)
+                 const ops::Dropout* dropout, Adapters adapters)
     : config_(config),
       embedding_(views[blocks::embedding_and_head::kEmbedding]),
       final_norm_(views[blocks::norms::kFinal]),
-      head_(views.weight(blocks::embedding_and_head::kHead, dropout)),
+      head_(views.weight(blocks::embedding_and_head::kHead, dropout, adapters)),
       rotary_(ops::make_rotary_table(
           positions, rotary_frequencies(config.rotary), config.rotary.magnitude,
           config.rotary.interleaved ? ops::RotaryLayout::kInterleaved : ops::RotaryLayout::kHalves,
           views.device())) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
-    layers_.push_back(layer_parameters(config, views, layer, dropout));
+    layers_.push_back(layer_parameters(config, views, layer, dropout, adapters));
 }
 
 at::Tensor Decoder::embed(const at::Tensor& ids) const {

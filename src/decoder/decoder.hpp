@@ -42,7 +42,7 @@ class Decoder {
   /// (and with tied embeddings the embedding) for head(). Tokens have positions below `positions`. `dropout`
   /// of LoRA adapters, null for none, must outlive the decoder and all graphs.
   Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t positions,
-          const ops::Dropout* dropout = nullptr);
+          const ops::Dropout* dropout = nullptr, Adapters adapters = Adapters::kUsed);
 
   /// Embeddings [..., hidden] of token ids [...] int64.
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;

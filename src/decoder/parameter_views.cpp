@@ -99,12 +99,13 @@ const ops::ExpertCompletion* ParameterViews::expert_completion(std::string_view 
   return found == completions_.end() ? nullptr : &found->second;
 }
 
-ops::Weight ParameterViews::weight(std::string_view name, const ops::Dropout* dropout) const {
+ops::Weight ParameterViews::weight(std::string_view name, const ops::Dropout* dropout,
+                                   Adapters adapters) const {
   const auto tensor = manifest_.find(name);
   SLUICE_ASSERT(tensor, "no tensor {} in the manifest", name);
   const AdapterNames names = adapter_names(manifest_, *tensor);
   const auto a = manifest_.find(names.a);
-  if (!a) return (*this)[name];
+  if (!a || adapters == Adapters::kLeftOut) return (*this)[name];
   return {(*this)[name], ops::Lora{.a = (*this)[names.a],
                                    .b = (*this)[names.b],
                                    .scale = manifest_[*a].scale,
@@ -161,7 +162,7 @@ at::Tensor LayerViews::buffer(std::string_view name) const {
 }
 
 ops::Weight LayerViews::weight(std::string_view name) const {
-  return views_.weight(layer_tensor_name(layer_, name), dropout_);
+  return views_.weight(layer_tensor_name(layer_, name), dropout_, adapters_);
 }
 
 const ops::ExpertCompletion* LayerViews::expert_completion(std::string_view name) const {

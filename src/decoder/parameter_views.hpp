@@ -14,6 +14,7 @@
 #include <c10/core/Storage.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -24,6 +25,9 @@
 #include <vector>
 
 namespace sluice {
+
+/// Whether weights are used with their LoRA adapters.
+enum class Adapters : std::uint8_t { kUsed, kLeftOut };
 
 /// Views of all parameters. All tensors of a unit share one storage; binding the unit replaces its address
 /// and moves no bytes, except that a stored dense unit is dequantised. An unbound unit has a null address, so
@@ -42,9 +46,10 @@ class ParameterViews {
   /// The views of a tensor; of a tied one, those of the tensor whose storage it shares. Error(kInternal) for
   /// unknown names.
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
-  /// Views of a weight, with its LoRA adapter if the manifest has one. `dropout` of the adapter, null for
-  /// none, must outlive all graphs.
-  [[nodiscard]] ops::Weight weight(std::string_view name, const ops::Dropout* dropout) const;
+  /// Views of a weight, with its LoRA adapter if the manifest has one and it is not left out. `dropout` of the
+  /// adapter, null for none, must outlive all graphs.
+  [[nodiscard]] ops::Weight weight(std::string_view name, const ops::Dropout* dropout,
+                                   Adapters adapters = Adapters::kUsed) const;
 
   /// View of a persistent buffer, float32; undefined if the model has no buffer of this name.
   [[nodiscard]] at::Tensor buffer(std::string_view name) const;
@@ -103,8 +108,9 @@ class ParameterViews {
 /// outlive this object.
 class LayerViews {
  public:
-  LayerViews(const ParameterViews& views, int layer, const ops::Dropout* dropout = nullptr)
-      : views_(views), layer_(layer), dropout_(dropout) {}
+  LayerViews(const ParameterViews& views, int layer, const ops::Dropout* dropout = nullptr,
+             Adapters adapters = Adapters::kUsed)
+      : views_(views), layer_(layer), dropout_(dropout), adapters_(adapters) {}
   [[nodiscard]] const ops::Parameter& operator[](std::string_view name) const;
   /// Persistent buffer of the layer, see ParameterViews::buffer().
   [[nodiscard]] at::Tensor buffer(std::string_view name) const;
@@ -117,6 +123,7 @@ class LayerViews {
   const ParameterViews& views_;
   int layer_;
   const ops::Dropout* dropout_;
+  Adapters adapters_;
 };
 
 }  // namespace sluice

@@ -3,13 +3,14 @@
 #include "base/error.hpp"
 #include "ops/buffers/host_values.hpp"
 #include "train/layer_walk.hpp"
-#include "train/micro_batch.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <span>
+#include <utility>
 
 namespace sluice {
 
@@ -18,29 +19,56 @@ Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& 
     : comm_(comm),
       binder_(binder),
       decoder_(model, binder_.views(), sequence_length),
+      sequence_length_(sequence_length),
       micro_batch_sequences_(micro_batch_sequences) {}
 
 std::vector<double> Evaluator::losses(const Batch& share) {
-  const at::NoGradGuard no_grad;
-  const std::vector<MicroBatch> micro_batches = split_batch(share, micro_batch_sequences_, decoder_.device());
-  LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
-  const std::vector<at::Tensor> hidden = walk.forward([&](int layer, std::size_t i, const at::Tensor& x) {
-    SavedForRecompute record;
-    RoutingSums unwanted;
-    return decoder_.layer(layer, x, micro_batches[i].documents, record, unwanted, {}, binder_.exchange());
-  });
+  const Decoder* const only = &decoder_;
+  return std::move(losses_of(std::span(&only, 1), share, ChosenPrompts::kMasked).front());
+}
 
-  std::vector<double> losses;
-  losses.reserve(static_cast<std::size_t>(share.sequences * share.length));
+PreferenceSums Evaluator::preferences(const Batch& share, const PreferSettings& settings) {
+  std::vector<const Decoder*> decoders{&decoder_};
+  std::optional<Decoder> reference;
+  if (settings.has_reference()) {
+    reference.emplace(decoder_.config(), binder_.views(), sequence_length_, nullptr, Adapters::kLeftOut);
+    decoders.push_back(&*reference);
+  }
+  const std::vector<std::vector<double>> losses = losses_of(decoders, share, chosen_prompts(settings));
+  const Range all{0, share.sequences};
+  PreferenceBatch pairs(settings, share);
+  if (reference) pairs.set_reference(all, losses.back());
+  PreferenceSums sums{};
+  pairs.add(all, losses.front(), sums);
+  return sums;
+}
+
+/// Collective over the communicator. Losses [sequences x length] under each of the decoders.
+std::vector<std::vector<double>> Evaluator::losses_of(std::span<const Decoder* const> decoders,
+                                                      const Batch& share, ChosenPrompts prompts) {
+  const at::NoGradGuard no_grad;
+  const std::vector<MicroBatch> micro_batches =
+      split_batch(share, micro_batch_sequences_, decoder_.device(), prompts);
+  std::vector<WalkedPass> passes;
+  for (const Decoder* decoder : decoders)
+    passes.push_back(inference_pass(*decoder, micro_batches, binder_.exchange()));
+  LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
+  const std::vector<std::vector<at::Tensor>> hidden = walk.forward(passes);
+
+  std::vector<std::vector<double>> losses(passes.size());
+  std::int64_t broken = 0;
   {
     const StageBinder::GatheredStage bound = walk.head();
-    for (std::size_t i = 0; i < hidden.size(); ++i) {
-      const at::Tensor found =
-          decoder_.head(hidden[i], micro_batches[i].targets, ops::NoLossGradient()).losses;
-      std::ranges::copy(ops::host_values<double>(found), std::back_inserter(losses));
+    for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+      for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+        const Decoder& decoder = *decoders[pass];
+        const at::Tensor found =
+            decoder.head(hidden[pass][i], micro_batches[i].targets, ops::NoLossGradient()).losses;
+        std::ranges::copy(ops::host_values<double>(found), std::back_inserter(losses[pass]));
+      }
+      broken += std::ranges::count_if(losses[pass], [](double loss) { return !std::isfinite(loss); });
     }
   }
-  std::int64_t broken = std::ranges::count_if(losses, [](double loss) { return !std::isfinite(loss); });
   comm_.all_reduce_sum(std::span(&broken, 1));
   if (broken > 0)
     fail({ExitCode::kNumerics, "train.not_finite"},

@@ -2,11 +2,15 @@
 #pragma once
 
 #include "comm/communicator.hpp"
+#include "config/job_config.hpp"
 #include "data/batch.hpp"
 #include "decoder/decoder.hpp"
+#include "train/micro_batch.hpp"
+#include "train/objective/preference_batch.hpp"
 #include "train/stage_binder.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sluice {
@@ -23,11 +27,18 @@ class Evaluator {
   /// Error(kNumerics), on every rank alike, if a loss on any rank is not finite.
   [[nodiscard]] std::vector<double> losses(const Batch& share);
 
+  /// Collective over the communicator. Sums of the preferences in this rank's share of a batch, which may be
+  /// empty; under the reference, if `settings` have one, in the same walk. Errors as for losses().
+  [[nodiscard]] PreferenceSums preferences(const Batch& share, const PreferSettings& settings);
+
  private:
+  [[nodiscard]] std::vector<std::vector<double>> losses_of(std::span<const Decoder* const> decoders,
+                                                           const Batch& share, ChosenPrompts prompts);
+
   Communicator& comm_;
   StageBinder& binder_;
   Decoder decoder_;
-  std::int64_t micro_batch_sequences_;
+  std::int64_t sequence_length_, micro_batch_sequences_;
 };
 
 }  // namespace sluice

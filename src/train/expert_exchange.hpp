@@ -29,7 +29,7 @@ class ExpertExchange final : public ops::TokenExchange {
 
   /// Collective over the group. Announces the number of tokens in each micro-batch that this rank will take
   /// through every layer; returns the number of micro-batches of the rank with the most. Each layer then
-  /// dispatches that many times in forward, and as often in backward, on every rank.
+  /// dispatches that many times in each forward pass, and as often in backward, on every rank.
   [[nodiscard]] std::size_t begin(const std::vector<std::int64_t>& tokens);
 
   /// Whether tokens are exchanged between ranks at all.

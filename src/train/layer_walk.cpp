@@ -38,15 +38,23 @@ std::vector<at::Tensor> LayerWalk::embed() {
 }
 
 std::vector<at::Tensor> LayerWalk::forward(const LayerFunction& compute) {
-  std::vector<at::Tensor> hidden = embed();
+  const WalkedPass only{decoder_, compute};
+  return std::move(forward(std::span(&only, 1)).front());
+}
+
+std::vector<std::vector<at::Tensor>> LayerWalk::forward(std::span<const WalkedPass> passes) {
+  std::vector<std::vector<at::Tensor>> hidden(passes.size(), embed());
   for (int layer = 0; layer < decoder_.config().layer_count(); ++layer) {
     const StageBinder::GatheredStage bound(binder_, binder_.stages().layers[static_cast<std::size_t>(layer)],
                                            &binder_.stages().after(layer));
     const trace::Span span(trace::Kind::kOperation, "layer", layer);
     const PhaseTimer::Scope phase(binder_.timer(), Phase::kForward);
-    for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = compute(layer, i, hidden[i]);
-    for (std::size_t round = hidden.size(); round < rounds_; ++round)
-      decoder_.participate_without_tokens(layer, binder_.exchange());
+    for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+      for (std::size_t i = 0; i < ids_.size(); ++i)
+        hidden[pass][i] = passes[pass].compute(layer, i, hidden[pass][i]);
+      for (std::size_t round = ids_.size(); round < rounds_; ++round)
+        passes[pass].decoder.participate_without_tokens(layer, binder_.exchange());
+    }
   }
   return hidden;
 }

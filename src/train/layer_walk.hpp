@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace sluice {
@@ -15,6 +16,24 @@ namespace sluice {
 /// Output of a layer for the hidden states `x` of one micro-batch, of the same shape. Called while the
 /// layer's units are bound.
 using LayerFunction = std::function<at::Tensor(int layer, std::size_t micro_batch, const at::Tensor& x)>;
+
+/// A pass of all micro-batches through the layers, with the parameters as `decoder` views them.
+struct WalkedPass {
+  const Decoder& decoder;
+  LayerFunction compute;
+};
+
+/// The pass that keeps nothing but hidden states: no graph, no routing, no dropout. All references must outlive it.
+template <class MicroBatches>
+[[nodiscard]] WalkedPass inference_pass(const Decoder& decoder, const MicroBatches& micro_batches,
+                                        ops::TokenExchange& exchange) {
+  return {decoder, [&](int layer, std::size_t i, const at::Tensor& x) {
+            const at::NoGradGuard no_grad;
+            SavedForRecompute record;
+            RoutingSums unwanted;
+            return decoder.layer(layer, x, micro_batches[i].documents, record, unwanted, {}, exchange);
+          }};
+}
 
 /// One forward pass of a rank's micro-batches through the model. Layers come first, micro-batches second: a
 /// stage's units are gathered once, and every micro-batch goes through them. A rank with fewer micro-batches
@@ -28,6 +47,9 @@ class LayerWalk {
   /// Collective over the binder's communicator. Runs embedding and layers: returns the hidden states [ids...,
   /// hidden] of each micro-batch, which the head takes.
   [[nodiscard]] std::vector<at::Tensor> forward(const LayerFunction& compute);
+  /// The same for several passes, of each the hidden states: while a stage is bound, the micro-batches of one
+  /// pass go through it after those of another. The embedding is the walk's own decoder's.
+  [[nodiscard]] std::vector<std::vector<at::Tensor>> forward(std::span<const WalkedPass> passes);
 
   /// Collective over the binder's communicator. Gathers the head's units, which stay bound as long as the
   /// result lives. `next`, if not null, is the stage that a backward pass binds after the head.

@@ -24,9 +24,20 @@ at::Tensor rows_of(const Batch& batch, const std::vector<T>& values, std::int64_
 
 at::Scalar mark_of(TokenMark mark) { return static_cast<int>(mark); }
 
+/// Makes every token of a chosen answer's document, but its first, a target of the micro-batch whose first
+/// sequence is `first`.
+void add_chosen_prompts(const Batch& batch, std::int64_t first, const at::Tensor& ids, MicroBatch& added) {
+  for (const PreferencePair& pair : batch.pairs) {
+    const std::int64_t row = pair.sequence - first, begin = pair.chosen.begin, count = pair.chosen.count();
+    if (row < 0 || row >= added.targets.size(0)) continue;
+    added.targets[row].narrow(0, begin, count).copy_(ids[row].narrow(0, begin + 1, count));
+  }
+}
+
 }  // namespace
 
-std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences, at::Device device) {
+std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences, at::Device device,
+                                    ChosenPrompts prompts) {
   std::vector<MicroBatch> micro_batches;
   for (std::int64_t first = 0; first < batch.sequences; first += sequences) {
     const std::int64_t count = std::min(sequences, batch.sequences - first);
@@ -45,6 +56,7 @@ std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences, 
       if (batch.global_padding > 0) added.counted = padding.logical_not().flatten();
     }
     added.targets = added.targets.masked_fill(marks.narrow(1, 1, batch.length) != 0, ops::kNoTarget);
+    if (prompts == ChosenPrompts::kLearnt) add_chosen_prompts(batch, first, ids, added);
   }
   return micro_batches;
 }

@@ -1,6 +1,7 @@
 // Micro-batch: the sequences of a batch that a rank computes at once.
 #pragma once
 
+#include "config/job_config.hpp"
 #include "data/batch.hpp"
 #include "ops/documents.hpp"
 
@@ -26,8 +27,15 @@ template <class MicroBatches>
   return inputs;
 }
 
+/// Whether masked tokens in the documents of chosen answers are targets all the same.
+enum class ChosenPrompts : std::uint8_t { kMasked, kLearnt };
+[[nodiscard]] inline ChosenPrompts chosen_prompts(const PreferSettings& settings) {
+  return settings.learns_chosen_documents() ? ChosenPrompts::kLearnt : ChosenPrompts::kMasked;
+}
+
 /// Cuts a batch into micro-batches of at most `sequences` sequences, on `device`; an empty batch gives none.
 [[nodiscard]] std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences,
-                                                  at::Device device);
+                                                  at::Device device,
+                                                  ChosenPrompts prompts = ChosenPrompts::kMasked);
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 #include "train/phase_timer.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,19 @@ namespace sluice {
 /// Why the update of a step was skipped.
 enum class LeftOut : std::uint8_t { kNo, kNonFinite, kSpike, kNoTarget };
 
+/// Preferences of a model between the pairs of a step, means over the pairs.
+struct PreferenceMetrics {
+  double chosen_reward = 0, rejected_reward = 0;  ///< PairLoss::reward_chosen and reward_rejected
+  double accuracy = 0;  ///< share of pairs whose chosen answer has the larger reward
+  double chosen_log_prob = 0, rejected_log_prob = 0;  ///< PairLoss::logp_chosen and logp_rejected, nats
+  bool has_margin = false;                            ///< whether the rewards of any pair differ
+
+  [[nodiscard]] double margin() const { return chosen_reward - rejected_reward; }
+};
+
 /// Metrics of a step; the same on every rank, except for the times of the phases.
 struct StepMetrics {
-  double loss = 0;       ///< mean cross-entropy over all targets of the step, in nats
+  double loss = 0;  ///< loss of the step's objective: mean cross-entropy of its targets in nats, or of pairs
   double grad_norm = 0;  ///< global L2 norm before clipping
   double aux_loss = 0;   ///< load-balancing loss, without its coefficient; 0 for a model that has none
   /// z-loss of the routers' logits, without its coefficient; 0 where the coefficient is 0
@@ -24,6 +35,7 @@ struct StepMetrics {
   std::int64_t communicated_bytes = 0;
   /// [MoE layers x experts]: tokens (times k) that chose each expert
   std::vector<std::int64_t> expert_tokens;
+  std::optional<PreferenceMetrics> preferences{};  ///< preferences, if the job learns these
   PhaseSeconds phase_seconds{};
   LeftOut left_out = LeftOut::kNo;
   std::string finding{};  ///< why the update was skipped: "loss nan, first in the output of layer 2", or ""

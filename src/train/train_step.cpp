@@ -27,10 +27,11 @@ struct Trainer::StepState {
   std::int64_t number;  ///< number of the step, from 1
   const Batch& batch;
   double largest_loss;  ///< the largest loss with which the update is made
-  std::unique_ptr<const Objective> objective;
+  std::unique_ptr<Objective> objective;
   std::vector<TrainedMicroBatch> micro_batches;
   LayerWalk walk;
   RouterLosses router;
+  std::vector<at::Tensor> reference_hidden;  ///< hidden states of the reference until reference_losses()
   StepMetrics metrics;
   Activations activations = Activations::kLetGo;  ///< whether another backward pass follows the present one
 
@@ -65,14 +66,9 @@ Trainer::StepState Trainer::begin_step(std::int64_t number, const Batch& batch, 
   const ModelConfig& model = decoder_.config();
   std::vector<TrainedMicroBatch> micro_batches = split(batch);
   LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
-  StepState step{number,
-                 batch,
-                 largest_loss,
-                 std::make_unique<CrossEntropyObjective>(batch.loss_divisor()),
-                 std::move(micro_batches),
-                 std::move(walk),
-                 {},
-                 {}};
+  StepState step{
+      number, batch, largest_loss, objective_of(batch), std::move(micro_batches), std::move(walk), {},
+      {},     {}};
   step.metrics.tokens = options_.train.batch_sequences * options_.sequence_length - batch.global_padding;
   step.router.z_scale = z_scale(options_.train.router_z_loss, model.moe_layer_count(), step.metrics.tokens);
   for (int layer = 0; layer < model.layer_count(); ++layer)
@@ -84,12 +80,14 @@ Trainer::StepState Trainer::begin_step(std::int64_t number, const Batch& batch, 
 }
 
 void Trainer::forward(StepState& step) {
-  const std::vector<at::Tensor> hidden =
-      step.walk.forward([&](int layer, std::size_t i, const at::Tensor& x) {
-        dropout_.first_token = step.micro_batches[i].first_token;
-        return layers_.forward(layer, step.micro_batches[i], step.router, x);
-      });
-  for (std::size_t i = 0; i < hidden.size(); ++i) step.micro_batches[i].hidden = hidden[i];
+  std::vector<WalkedPass> passes{{decoder_, [&](int layer, std::size_t i, const at::Tensor& x) {
+                                    dropout_.first_token = step.micro_batches[i].first_token;
+                                    return layers_.forward(layer, step.micro_batches[i], step.router, x);
+                                  }}};
+  if (reference_) passes.push_back(inference_pass(*reference_, step.micro_batches, binder_.exchange()));
+  std::vector<std::vector<at::Tensor>> hidden = step.walk.forward(passes);
+  for (std::size_t i = 0; i < step.micro_batches.size(); ++i) step.micro_batches[i].hidden = hidden[0][i];
+  if (reference_) step.reference_hidden = std::move(hidden[1]);
 }
 
 /// Sums the routing of all ranks, for the router's own losses and their gradients.
@@ -125,6 +123,7 @@ bool Trainer::head(StepState& step) {
   const bool goes_on = lowest_layer_ < decoder_.config().layer_count();
   const StageBinder::GatheredStage bound = step.walk.head(goes_on ? &stages_.layers.back() : nullptr);
   reducer_.open(stages_.head);
+  reference_losses(step);
   std::vector<double> sums = head_losses(step);
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   comm_.all_reduce_sum(std::span(sums));
@@ -136,6 +135,15 @@ bool Trainer::head(StepState& step) {
   binder_.drop_next();
   refuse_loss(step);
   return false;
+}
+
+/// Hands the losses under the reference to the objective, once in a step.
+void Trainer::reference_losses(StepState& step) {
+  const PhaseTimer::Scope phase(timer_, Phase::kForward);
+  const std::vector<at::Tensor> hidden = std::exchange(step.reference_hidden, {});
+  for (std::size_t i = 0; i < hidden.size(); ++i)
+    step.objective->take_reference(
+        i, reference_->head(hidden[i], step.micro_batches[i].targets, ops::NoLossGradient()).losses);
 }
 
 /// This rank's sums for the objective.

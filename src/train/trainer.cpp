@@ -47,6 +47,8 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
   SLUICE_ASSERT(weights.paged() == nullptr || options.optimizer.gradients == GradientMode::kRelease,
                 "optimizer state on a disk needs released gradients");
+  if (options.prefer && options.prefer->has_reference())
+    reference_.emplace(model, binder_.views(), options.sequence_length, nullptr, Adapters::kLeftOut);
 }
 
 /// Factor by which gradients are clipped, as torch.nn.utils.clip_grad_norm_ has it.
@@ -68,14 +70,25 @@ std::vector<TrainedMicroBatch> Trainer::split(const Batch& batch) const {
   std::vector<TrainedMicroBatch> out;
   std::int64_t token =
       equal_part_begin(options_.train.batch_sequences, comm_.size(), comm_.rank()) * options_.sequence_length;
+  const ChosenPrompts prompts = options_.prefer ? chosen_prompts(*options_.prefer) : ChosenPrompts::kMasked;
   for (MicroBatch& micro_batch :
-       split_batch(batch, options_.train.micro_batch_sequences, decoder_.device())) {
+       split_batch(batch, options_.train.micro_batch_sequences, decoder_.device(), prompts)) {
     const std::int64_t tokens = micro_batch.inputs.numel();
     out.push_back(
         {std::move(micro_batch), token, std::vector<LayerActivations>(decoder_.config().layers.size())});
     token += tokens;
   }
   return out;
+}
+
+/// Collective over the communicator. The objective of a step on this batch.
+std::unique_ptr<Objective> Trainer::objective_of(const Batch& batch) const {
+  if (!options_.prefer) return std::make_unique<CrossEntropyObjective>(batch.loss_divisor());
+  PreferenceBatch pairs(*options_.prefer, batch);
+  PreferenceSums counts = pairs.counts();
+  comm_.all_reduce_sum(std::span<double>(counts));
+  return std::make_unique<PreferenceObjective>(*options_.prefer, std::move(pairs), counts,
+                                               options_.train.micro_batch_sequences);
 }
 
 at::Tensor Trainer::first_logits(const Batch& batch) {
@@ -86,11 +99,8 @@ at::Tensor Trainer::first_logits(const Batch& batch) {
   const double rate = std::exchange(dropout_.rate, 0);
   const at::NoGradGuard no_grad;
   LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
-  const std::vector<at::Tensor> hidden = walk.forward([&](int layer, std::size_t i, const at::Tensor& x) {
-    SavedForRecompute record;
-    RoutingSums unwanted;
-    return decoder_.layer(layer, x, micro_batches[i].documents, record, unwanted, {}, binder_.exchange());
-  });
+  const std::vector<at::Tensor> hidden =
+      walk.forward(inference_pass(decoder_, micro_batches, binder_.exchange()).compute);
   const StageBinder::GatheredStage bound = walk.head();
   dropout_.rate = rate;
   return hidden.empty() ? at::Tensor() : decoder_.logits(hidden.front()[0]);

@@ -9,6 +9,7 @@
 #include "train/gradients/gradient_reducer.hpp"
 #include "train/gradients/gradient_sink.hpp"
 #include "train/layer_recompute.hpp"
+#include "train/objective/objective.hpp"
 #include "train/optimizer.hpp"
 #include "train/stage_binder.hpp"
 #include "train/step_metrics.hpp"
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -72,9 +74,11 @@ class Trainer {
   [[nodiscard]] StepMetrics step_without_target(const Batch& batch) const;
   [[nodiscard]] StepState begin_step(std::int64_t number, const Batch& batch, double largest_loss);
   void forward(StepState& step);
+  [[nodiscard]] std::unique_ptr<Objective> objective_of(const Batch& batch) const;
   void reduce_routing(StepState& step);
   void begin_backward(StepState& step, GradientUse use);
   [[nodiscard]] bool head(StepState& step);
+  void reference_losses(StepState& step);
   [[nodiscard]] std::vector<double> head_losses(StepState& step);
   void backward(StepState& step);
   void embed_backward(StepState& step);
@@ -92,6 +96,7 @@ class Trainer {
   PhaseTimer& timer_;
   ops::Dropout dropout_;
   Decoder decoder_;
+  std::optional<Decoder> reference_;  ///< the model without adapters, if the objective compares with it
   GradientStore store_;
   Optimizer optimizer_;
   std::unique_ptr<GradientSink> sink_;

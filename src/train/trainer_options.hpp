@@ -4,6 +4,7 @@
 #include "config/job_config.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace sluice {
 
@@ -12,8 +13,9 @@ struct TrainerOptions {
   /// settings of the job, with aux_loss_coefficient filled in from the model, 0 or more
   TrainSettings train{};
   OptimizerSettings optimizer{};
-  double adapter_dropout = 0;      ///< dropout of the inputs of LoRA adapters
-  std::uint64_t adapter_seed = 0;  ///< seed of that dropout
+  std::optional<PreferSettings> prefer{};  ///< what is learnt of pairs; nothing: cross-entropy is learnt
+  double adapter_dropout = 0;              ///< dropout of the inputs of LoRA adapters
+  std::uint64_t adapter_seed = 0;          ///< seed of that dropout
   OnNonFinite on_nonfinite = OnNonFinite::kStop;
 };
 

@@ -16,8 +16,15 @@ namespace sluice::test {
     if (!values.empty()) out.assign(values.begin() + share.begin * width, values.begin() + share.end * width);
     return out;
   };
-  return {share.count(),        whole.length,         rows(whole.ids),          rows(whole.marks),
-          whole.global_targets, whole.global_padding, whole.separates_documents};
+  Batch own = whole;
+  own.sequences = share.count();
+  own.ids = rows(whole.ids);
+  own.marks = rows(whole.marks);
+  std::erase_if(own.pairs, [&](const PreferencePair& pair) {
+    return pair.sequence < share.begin || pair.sequence >= share.end;
+  });
+  for (PreferencePair& pair : own.pairs) pair.sequence -= share.begin;
+  return own;
 }
 
 }  // namespace sluice::test

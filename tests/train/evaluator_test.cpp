@@ -8,8 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -95,6 +98,28 @@ TEST(Evaluator, broken_weights_end_it_on_all_ranks) {
         std::numeric_limits<float>::quiet_NaN();
   test::expect_error(ExitCode::kNumerics, {"not finite"},
                      [&] { static_cast<void>(evaluation.losses(some_tokens())); });
+}
+
+TEST(Evaluator, finds_the_preferences_that_a_step_finds) {
+  const test::SmallModel model(nlohmann::json::object(), DType::kFloat32,
+                               {"model.layers.1.mlp.experts.down_proj"});
+  Batch batch = some_tokens();
+  for (std::int64_t sequence = 0; sequence < 4; ++sequence)
+    batch.pairs.push_back({.sequence = sequence, .chosen = {0, 3}, .rejected = {4, kLength}});
+  const PreferSettings settings{.sft_weight = 0.5};
+  Evaluation evaluation(test::test_world(), model, test::test_world().size());
+  PreferenceSums sums = evaluation.evaluator.preferences(test::share_of(batch, test::test_world()), settings);
+  test::test_world().all_reduce_sum(std::span<double>(sums));
+  const std::vector<double> losses = evaluation.losses(batch);
+  EXPECT_EQ(sums[kPairs], 4);
+  EXPECT_NEAR(sums[kPairLosses], 4 * std::log(2), 1e-12) << "a new adapter is its own reference";
+  if (test::test_world().rank() != 0) return;
+  double of_chosen = 0;
+  for (const PreferencePair& pair : batch.pairs)
+    for (std::int64_t target = pair.chosen.begin; target < pair.chosen.end; ++target)
+      of_chosen += losses[static_cast<std::size_t>(pair.sequence * kLength + target)];
+  EXPECT_NEAR(sums[kAnswerLosses], of_chosen, 1e-9);
+  EXPECT_NEAR(sums[kChosenLogProbs], -of_chosen, 1e-9);
 }
 
 }  // namespace

@@ -56,5 +56,22 @@ TEST(MicroBatch, a_masked_token_is_no_target_and_stays_in_its_document) {
   EXPECT_FALSE(split_batch(batch, 1, at::kCPU)[0].documents.packed());
 }
 
+TEST(MicroBatch, prompts_of_chosen_answers_may_be_targets_too) {
+  constexpr TokenMark kMasked = TokenMark::kMasked;
+  const std::vector<TokenMark> marks{kNew, kMasked, kIn, kNew, kMasked, kIn};
+  Batch batch{2, 5, {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}, marks};
+  batch.marks.insert(batch.marks.end(), marks.begin(), marks.end());
+  batch.pairs = {{.sequence = 1, .chosen = {3, 5}, .rejected = {0, 2}}};
+  for (const std::int64_t sequences : {1, 2}) {
+    at::Tensor masked, learnt;
+    for (const MicroBatch& piece : split_batch(batch, sequences, at::kCPU)) masked = piece.targets;
+    for (const MicroBatch& piece : split_batch(batch, sequences, at::kCPU, ChosenPrompts::kLearnt))
+      learnt = piece.targets;
+    EXPECT_TRUE(masked.narrow(0, sequences - 1, 1)
+                    .equal(row({ops::kNoTarget, 3, ops::kNoTarget, ops::kNoTarget, 6})));
+    EXPECT_TRUE(learnt.narrow(0, sequences - 1, 1).equal(row({ops::kNoTarget, 3, ops::kNoTarget, 5, 6})));
+  }
+}
+
 }  // namespace
 }  // namespace sluice

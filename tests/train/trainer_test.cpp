@@ -21,7 +21,9 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -638,6 +640,102 @@ TEST(Trainer, updates_nothing_behind_a_gradient_that_is_not_finite_where_units_a
     EXPECT_EQ(std::memcmp(training.weights().data(), before.data(), embedding), 0);
     EXPECT_EQ(training.step(1).left_out, LeftOut::kNo);
     EXPECT_TRUE(is_finite(training.weights()));
+  }
+}
+
+/// Sequences with a pair each: documents of 4 and 3 tokens that begin with a prompt of 2, in every other sequence
+/// the shorter one preferred.
+Batch some_pairs(std::int64_t sequences) {
+  using enum TokenMark;
+  Batch batch{sequences, kSequenceLength};
+  for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
+    for (std::int64_t i = 0; i <= kSequenceLength; ++i)
+      batch.ids.push_back((i % 4 < 2 ? i % 4 : sequence + 3 * i) % 29);
+    for (const TokenMark mark : {kBegins, kMasked, kInside, kInside, kBegins, kMasked, kInside, kPadding})
+      batch.marks.push_back(mark);
+    PreferencePair pair{.sequence = sequence, .chosen = {0, 3}, .rejected = {4, 6}};
+    if (sequence % 2 == 1) std::swap(pair.chosen, pair.rejected);
+    batch.pairs.push_back(pair);
+  }
+  batch.global_targets = count_targets(batch);
+  batch.global_pairs = sequences;
+  return batch;
+}
+
+TrainerOptions preferring_job(std::int64_t batch_sequences, PreferenceLoss loss) {
+  TrainerOptions job = small_job(batch_sequences);
+  job.train.micro_batch_sequences = 1;
+  job.prefer = {.loss = loss, .beta = 0.5, .sft_weight = 0.25};
+  return job;
+}
+
+const std::vector<std::string>& adapted_weights() {
+  static const std::vector<std::string> names{
+      "model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.gate.weight",
+      "model.layers.0.mlp.experts.gate_up_proj", "model.layers.1.mlp.experts.down_proj", "lm_head.weight"};
+  return names;
+}
+
+void expect_same_preferences(const StepMetrics& found, const StepMetrics& expected) {
+  ASSERT_TRUE(found.preferences && expected.preferences);
+  EXPECT_NEAR(found.preferences->chosen_reward, expected.preferences->chosen_reward, 1e-5);
+  EXPECT_NEAR(found.preferences->rejected_reward, expected.preferences->rejected_reward, 1e-5);
+  EXPECT_NEAR(found.preferences->chosen_log_prob, expected.preferences->chosen_log_prob, 1e-5);
+  EXPECT_EQ(found.preferences->accuracy, expected.preferences->accuracy);
+}
+
+/// Ranks of which some have fewer micro-batches than others, or none, against one alone.
+void expect_same_preferences_for_any_ranks(const test::SmallModel& model, const TrainerOptions& job) {
+  const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
+  const int ranks = test::test_world().size();
+  const Batch batch = some_pairs(job.train.batch_sequences);
+  for (const int expert_parallel : {1, ranks}) {
+    Training single(*alone, model, job);
+    Training shared(test::test_world(), model, job, expert_parallel);
+    for (int step = 0; step < 3; ++step) {
+      const StepMetrics expected = single.step_on(batch), found = shared.step_on(batch);
+      ASSERT_NO_FATAL_FAILURE(expect_same_metrics(found, expected));
+      ASSERT_NO_FATAL_FAILURE(expect_same_preferences(found, expected));
+    }
+    expect_same_elements(shared.weights(), single.weights(), 3e-5F);
+  }
+}
+
+TEST(Trainer, prefers_the_same_on_any_number_of_ranks) {
+  const test::SmallModel whole, adapted(nlohmann::json::object(), DType::kFloat32, adapted_weights());
+  for (const std::int64_t sequences : {1, 5}) {
+    expect_same_preferences_for_any_ranks(whole, preferring_job(sequences, PreferenceLoss::kOrpo));
+    expect_same_preferences_for_any_ranks(adapted, preferring_job(sequences, PreferenceLoss::kSigmoid));
+  }
+}
+
+TEST(Trainer, begins_to_prefer_with_a_new_adapter_from_the_model_itself) {
+  const test::SmallModel model(nlohmann::json::object(), DType::kFloat32, adapted_weights());
+  TrainerOptions job = preferring_job(5, PreferenceLoss::kSigmoid);
+  job.prefer->sft_weight = 0;
+  Training training(test::test_world(), model, job);
+  const StepMetrics first = training.step_on(some_pairs(5));
+  EXPECT_DOUBLE_EQ(first.loss, std::log(2));
+  EXPECT_FALSE(first.preferences->has_margin);
+  const StepMetrics second = training.step_on(some_pairs(5));
+  EXPECT_TRUE(second.preferences->has_margin);
+  EXPECT_LT(second.loss, first.loss);
+  EXPECT_GT(second.preferences->margin(), 0);
+}
+
+TEST(Trainer, learns_to_prefer_by_heart_in_every_way_to_keep_gradients) {
+  const test::SmallModel model;
+  const Batch batch = some_pairs(4);
+  for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease}) {
+    TrainerOptions job = preferring_job(4, PreferenceLoss::kOrpo);
+    job.optimizer.eps = 1e-8;
+    job.optimizer.gradients = gradients;
+    Training training(test::test_world(), model, job);
+    const double first = training.step_on(batch).loss;
+    for (int i = 0; i < 30; ++i) training.step_on(batch);
+    const StepMetrics last = training.step_on(batch);
+    EXPECT_LT(last.loss, 0.5 * first);
+    EXPECT_EQ(last.preferences->accuracy, 1);
   }
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "ops/loss.hpp"
+#include "train/objective/preference_batch.hpp"
 #include "train/step_metrics.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -19,6 +21,10 @@ class Objective {
   virtual ~Objective() = default;
   Objective(const Objective&) = delete;
   Objective& operator=(const Objective&) = delete;
+
+  /// Takes the losses [b, L] (float64) of a micro-batch's tokens under the reference, before anything else of
+  /// that micro-batch, in a step that has a reference.
+  virtual void take_reference(std::size_t /*micro_batch*/, const at::Tensor& /*losses*/) {}
 
   /// Derivatives of the step's loss by the losses of a micro-batch's tokens. Valid as long as the objective.
   [[nodiscard]] virtual ops::LossCoefficients coefficients(std::size_t micro_batch) const = 0;
@@ -51,6 +57,31 @@ class CrossEntropyObjective final : public Objective {
 
  private:
   double targets_;
+};
+
+/// Preference between the answers of pairs, as preference_loss() has it.
+class PreferenceObjective final : public Objective {
+ public:
+  /// `pairs` are those of a rank's share of a batch, cut into micro-batches of `micro_batch_sequences`
+  /// sequences; `counts` those of the whole global batch.
+  PreferenceObjective(const PreferSettings& settings, PreferenceBatch pairs, const PreferenceSums& counts,
+                      std::int64_t micro_batch_sequences)
+      : settings_(settings), pairs_(std::move(pairs)), counts_(counts), sequences_(micro_batch_sequences) {}
+  void take_reference(std::size_t micro_batch, const at::Tensor& losses) override;
+  [[nodiscard]] ops::LossCoefficients coefficients(std::size_t micro_batch) const override;
+  [[nodiscard]] std::vector<double> no_sums() const override {
+    return std::vector<double>(kPreferenceSumCount, 0.0);
+  }
+  void add(std::size_t micro_batch, const at::Tensor& losses, std::vector<double>& sums) const override;
+  void finish(std::span<const double> sums, StepMetrics& metrics) const override;
+
+ private:
+  [[nodiscard]] Range sequences_of(std::size_t micro_batch, std::int64_t tokens) const;
+
+  PreferSettings settings_;
+  PreferenceBatch pairs_;
+  PreferenceSums counts_;
+  std::int64_t sequences_;
 };
 
 }  // namespace sluice
