@@ -100,6 +100,7 @@ TEST_F(RunDirectoryTest, status_tells_how_far_the_job_is) {
   EXPECT_EQ(status()["state"], "done");
   EXPECT_EQ(status()["step"], 12);
   EXPECT_EQ(status()["exit_code"], 0);
+  EXPECT_FALSE(status().contains("id"));
   EXPECT_FALSE(status().contains("message"));
 }
 
@@ -155,12 +156,13 @@ TEST_F(RunDirectoryTest, what_the_terminal_is_told_is_in_the_log_too) {
   EXPECT_THAT(text, testing::ContainsRegex("E it ends\n"));
 }
 
-TEST_F(RunDirectoryTest, status_of_a_failure_has_code_and_text_even_if_that_is_no_utf8) {
+TEST_F(RunDirectoryTest, status_of_a_failure_has_code_id_and_text_even_if_that_is_no_utf8) {
   RunDirectory directory(config_, comm_);
-  directory.set_failed({ExitCode::kNumerics, "loss nan \xff"});
+  directory.set_failed({{ExitCode::kNumerics, "train.not_finite"}, "loss nan \xff"});
   if (!is_root_) return;
   EXPECT_EQ(status()["state"], "failed");
   EXPECT_EQ(status()["exit_code"], 76);
+  EXPECT_EQ(status()["id"], "train.not_finite");
   EXPECT_THAT(status()["message"].get<std::string>(), testing::StartsWith("loss nan "));
 }
 
@@ -241,6 +243,7 @@ TEST_F(RunDirectoryTest, a_signal_is_how_the_job_ended_unless_a_rank_had_failed_
   if (!is_root_) return;
   EXPECT_EQ(status()["state"], "failed");
   EXPECT_EQ(status()["exit_code"], 128 + SIGTERM);
+  EXPECT_EQ(status()["id"], "job.signal");
   EXPECT_THAT(status()["message"].get<std::string>(), testing::StartsWith("ended by SIGTERM"));
   directory.set_failed({ExitCode::kNumerics, "loss nan"});
   directory.set_ended_by(SIGTERM, static_cast<ExitCode>(128 + SIGTERM));
