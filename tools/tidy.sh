@@ -1,5 +1,5 @@
 #!/bin/bash
-# clang-tidy, as .clang-tidy says, over the .cpp files that the last 20 commits changed.
+# clang-tidy, as .clang-tidy says, over the .cpp files that changed since the commit of tools/changed_files.sh --base.
 #   tools/tidy.sh            at most 80 of them, those changed last first: some three minutes on two cores
 #   tools/tidy.sh --full     every .cpp file
 #   tools/tidy.sh FILE...    these
@@ -8,7 +8,6 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
-commits=20
 most_files=80
 build=build/tidy
 tidy=clang-tidy-22
@@ -19,14 +18,12 @@ if ! command -v $tidy >/dev/null; then
   exit 0
 fi
 
-git rev-parse --verify -q HEAD >/dev/null || { echo "tidy.sh: needs the history of a git clone" >&2; exit 1; }
+base=$(tools/changed_files.sh --base) || exit
 sources() { git ls-files --cached --others --exclude-standard -- 'src/*.cpp' 'jobs/*.cpp' 'tests/*.cpp' 'tools/*.cpp'; }
-# The files that were changed last come first; what is not committed counts as the newest.
-changed() { { git diff --name-only HEAD; git log "-$commits" --format= --name-only; } | awk '!seen[$0]++' | grep -Fxf <(sources); }
 
 case ${1-} in
   --full) mapfile -t files < <(sources) ;;
-  "") mapfile -t files < <(changed) ;;
+  "") mapfile -t files < <(tools/changed_files.sh "$base" | grep -Fxf <(sources)) ;;
   -*) echo "usage: tools/tidy.sh [--full | FILE...]" >&2; exit 64 ;;
   *) files=("$@") ;;
 esac
@@ -35,7 +32,7 @@ cmake --preset debug -B $build >$build.log 2>&1 || { cat $build.log; exit 1; }
 # What this configuration does not compile (CUDA, NCCL, fuzz targets) has no command.
 mapfile -t files < <(printf '%s\n' "${files[@]}" | grep -Fxf <(sed -n "s|^ *\"file\": \"$PWD/\(.*\)\".*|\1|p" $build/compile_commands.json))
 if [[ $# == 0 && ${#files[@]} -gt $most_files ]]; then
-  echo "of the ${#files[@]} files of the last $commits commits the $most_files that were changed last; --full takes all"
+  echo "of the ${#files[@]} files that changed since ${base:0:12} the $most_files that were changed last; --full takes all"
   files=("${files[@]:0:most_files}")
 fi
 
