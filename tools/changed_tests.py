@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""The tests that a change reaches, and the targets that they need: two lines, for tools/test.sh --changed.
+"""The tests that a change reaches, for tools/test.sh.
 
-    changed_tests.py BUILD_DIR [BASE]
+    changed_tests.py BUILD_DIR [BASE]         two lines: the targets to build, and an expression for ctest -R. A changed header counts
+                                              for every folder whose objects include it, as the build last saw; suites come from
+                                              tests/reach.txt
+    changed_tests.py BUILD_DIR BASE --linked  two lines: an expression for ctest -R, and the fuzz targets: all of a finished build whose
+                                              programs are linked from an object that was compiled of something changed. What is left
+                                              out goes to stderr
 
-A change is what differs from the commit BASE (HEAD if left out) in the working tree. A changed header counts for every
-folder whose objects include it, as the build last saw; suites come from tests/reach.txt.
+A change is what differs from the commit BASE (HEAD if left out) in the working tree.
 """
+import functools
 import json
 import os
 import pathlib
@@ -21,8 +26,7 @@ def run(*words):
 
 
 def changed_files(base):
-    tracked = run("git", "diff", "--name-only", base).split()
-    return tracked + run("git", "ls-files", "--others", "--exclude-standard").split()
+    return run("tools/changed_files.sh", base).split()
 
 
 def folder_of(path):
@@ -31,16 +35,16 @@ def folder_of(path):
     return "/".join(parts[:2]) if parts[0] in ("src", "tests") and len(parts) > 2 else parts[0]
 
 
-def including_folders(build, headers):
-    """The folders of src/, jobs/ and tests/ whose objects include one of these files."""
-    wanted = {str(SOURCE / header) for header in headers}
-    folders, target = set(), None
+def objects_of(build, files):
+    """The objects of a build that were compiled of one of these files."""
+    wanted = {str(SOURCE / file) for file in files}
+    objects, target = set(), None
     for line in run("ninja", "-C", build, "-t", "deps").splitlines():
         if line and not line.startswith(" "):
             target = line.split(":")[0]
         elif target and os.path.normpath(os.path.join(build, line.strip())) in wanted:
-            folders.add(folder_of(target))
-    return folders
+            objects.add(target)
+    return objects
 
 
 def table():
@@ -68,11 +72,36 @@ def targets_of(build, programs):
     return targets
 
 
+def expression_for(names):
+    return "^(" + "|".join(map(re.escape, names)) + ")$"
+
+
+def print_linked(build, base):
+    files = changed_files(base)
+    objects = objects_of(build, files)
+    folders = {pathlib.PurePath(path).parts[1] for path in files if path.startswith("tests/")}
+
+    @functools.cache
+    def is_reached(program):
+        return not objects.isdisjoint(run("ninja", "-C", build, "-t", "inputs", os.path.relpath(program, build)).split())
+
+    tests, fuzzers = all_tests(build), sorted((build / "bin").glob("fuzz_*"))
+    chosen = [name for name, folder, programs in tests if not programs or folder in folders or any(map(is_reached, programs))]
+    chosen_fuzzers = [program.name for program in fuzzers if is_reached(program)]
+    left_out = sorted({test[0] for test in tests} - set(chosen) | {program.name for program in fuzzers} - set(chosen_fuzzers))
+    print(f"{len(chosen)} of {len(tests)} tests and {len(chosen_fuzzers)} of {len(fuzzers)} fuzz targets reach what changed since {base[:12]}; "
+          f"left out: {' '.join(left_out) or 'none'}", file=sys.stderr)
+    print(expression_for(chosen))
+    print(" ".join(chosen_fuzzers))
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
+    if "--linked" in sys.argv:
+        return print_linked(build, sys.argv[2])
     files = changed_files(sys.argv[2] if len(sys.argv) > 2 else "HEAD")
     folders = {folder_of(path) for path in files}
-    folders |= including_folders(build, [path for path in files if path.endswith((".hpp", ".h"))])
+    folders |= set(map(folder_of, objects_of(build, [path for path in files if path.endswith((".hpp", ".h"))])))
     patterns = [pattern for folder in folders for pattern in table().get(folder, [])]
     patterns += [f"job_{pathlib.Path(path).name.removesuffix('_test.py')}(_.*)?" for path in files if path.startswith("tests/jobs/")]
     suites = [re.compile(pattern) for pattern in patterns]
@@ -81,7 +110,7 @@ def main():
               if test[1] in own - {"jobs", "slurm", "support"} or test[0] in ("layers", "documents")
               or any(suite.fullmatch(test[0]) for suite in suites)]
     print(" ".join(sorted(targets_of(build, set().union(*(test[2] for test in chosen), set())))))
-    print("^(" + "|".join(re.escape(test[0]) for test in chosen) + ")$")
+    print(expression_for(test[0] for test in chosen))
 
 
 if __name__ == "__main__":

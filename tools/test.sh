@@ -1,8 +1,9 @@
 #!/bin/bash
 # Every check of the project; what continuous integration runs.
-#   tools/test.sh           packages, format, shell scripts, release build and tests (CUDA and NCCL over stand-ins among them),
-#                           clang-tidy over the files that the last commits changed, the folders without LibTorch under ASan and
-#                           UBSan, 20 s of each fuzz target, side by side
+#   tools/test.sh           packages, format, shell scripts, release build and tests (CUDA and NCCL over stand-ins among them), and
+#                           of what changed since the commit of tools/changed_files.sh --base: clang-tidy, the tests of the folders
+#                           without LibTorch under ASan and UBSan, 20 s of each fuzz target. These two run whole in every fourth
+#                           commit, by its digest, and where the build, what tests share or src/base changed
 #   tools/test.sh --full    also the quickstart and what its model has learnt, a build file by file (the others compile several at a time, where one may lean on
 #                           another's includes), clang-tidy over every file, what runs threads of its own under ThreadSanitizer, the
 #                           numeric tests under every kernel choice of the libraries below, and the whole project under ASan and UBSan
@@ -28,6 +29,7 @@ esac
 
 fuzz_seconds=20
 sanitized_build=
+fuzz_targets=()
 tidy_of_changes=
 summary=()
 notes=()
@@ -201,6 +203,19 @@ build_sanitized_core() {
     -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link
 }
 
+# Why everything is checked, or nothing where the change since ${base} is enough.
+why_everything() {
+  local head
+  head=$(git rev-parse HEAD)
+  if $full; then
+    echo "--full"
+  elif ((16#${head: -1} % 4 == 0)); then
+    echo "HEAD is ${head:0:12}, one commit in four"
+  else
+    tools/changed_files.sh "$base" | grep -m1 -E '^(CMakeLists\.txt|CMakePresets\.json|tests/CMakeLists\.txt|tools/(cmake/|changed_|test\.sh|tidy\.sh)|tests/support/|src/base/)'
+  fi
+}
+
 # Run in the background: give_way COMMAND lets all others go before it, after PID COMMAND waits for that process to end.
 give_way() { renice -n 15 "$BASHPID" >/dev/null; "$@"; }
 after() { while kill -0 "$1" 2>/dev/null; do sleep 1; done; "${@:2}"; }
@@ -224,9 +239,22 @@ check_tidy_of_changes() {
   return $status
 }
 
+# Sets ${fuzz_targets}, for run_fuzzers.
 test_sanitized_core() {
   wait "$sanitized_build" || { tail -100 build/sanitized.log; return 1; }
-  run_tests build/sanitized
+  local base why reached
+  base=$(tools/changed_files.sh --base) || return 1
+  why=$(why_everything)
+  if [[ -n $why ]]; then
+    notes+=("$(printf '%-44s %s' "sanitized tests and fuzz targets: all, as" "$why")")
+    mapfile -t fuzz_targets < <(find tests -name 'fuzz_*.cpp' -printf '%f\n' | sed 's/\.cpp$//' | sort)
+    run_tests build/sanitized
+  else
+    reached=$(tools/changed_tests.py build/sanitized "$base" --linked 2>build/reached.txt) || { cat build/reached.txt; return 1; }
+    notes+=("$(cat build/reached.txt)")
+    read -ra fuzz_targets <<<"${reached#*$'\n'}"
+    run_tests build/sanitized -R "${reached%%$'\n'*}"
+  fi
 }
 
 test_quickstart() { tools/quickstart.sh && tests/check_quickstart.py; }
@@ -235,20 +263,13 @@ test_sanitized_whole() { build_sanitized build/asan && run_tests build/asan; }
 
 # A fuzz target is tests/X/fuzz_NAME.cpp, an executable of that name under SLUICE_FUZZ=ON; tests/X/corpus_NAME are its seeds.
 run_fuzzers() {
-  local source name status=0 sources=() names=() running=()
-  mapfile -t sources < <(find tests -name 'fuzz_*.cpp' | sort)
-  if ((${#sources[@]} == 0)); then
-    echo "no fuzz targets"
-    return 0
-  fi
+  local name status=0 running=()
   mkdir -p build/fuzz
-  for source in "${sources[@]}"; do names+=("$(basename "$source" .cpp)"); done
-  for source in "${sources[@]}"; do
-    name=$(basename "$source" .cpp)
-    fuzz_one "$name" "$(dirname "$source")/corpus_${name#fuzz_}" >"build/fuzz/$name.log" 2>&1 &
+  for name in "${fuzz_targets[@]}"; do
+    fuzz_one "$name" "$(dirname tests/*/"$name.cpp")/corpus_${name#fuzz_}" >"build/fuzz/$name.log" 2>&1 &
     running+=($!)
   done
-  for name in "${names[@]}"; do
+  for name in "${fuzz_targets[@]}"; do
     wait "${running[0]}" || { status=1; tail -40 "build/fuzz/$name.log"; }
     running=("${running[@]:1}")
     grep -E 'stat::(number_of_executed_units|new_units_added)' "build/fuzz/$name.log" | sed "s/^/$name: /"
