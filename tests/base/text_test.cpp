@@ -10,6 +10,7 @@ TEST(Nearest, finds_a_word_with_a_slip) {
   EXPECT_EQ(nearest("learning_rat", keys), "learning_rate");
   EXPECT_EQ(nearest("weigth_decay", keys), "weight_decay");
   EXPECT_EQ(nearest("step", keys), "steps");
+  EXPECT_EQ(nearest("setps", keys), "steps") << "two letters apart";
 }
 
 TEST(Nearest, gives_nothing_for_a_word_that_is_far) {
