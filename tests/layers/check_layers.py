@@ -3,7 +3,9 @@ src/process/ and jobs/, and keeps what belongs to a processor in its folder: inc
 elements of tensors. Which elements of a tensor lie where in whose arena is worked out in one place, and the bytes of
 weights are read in few.
 
-    check_layers.py SOURCE_ROOT      prints FILE:LINE: what is wrong; exit status 1 if anything is
+    check_layers.py SOURCE_ROOT                  prints FILE:LINE: what is wrong, and the lines of each folder beside those of lines.txt;
+                                                 exit status 1 if anything is wrong
+    check_layers.py SOURCE_ROOT --write-lines    writes lines.txt too
 """
 import collections
 import pathlib
@@ -105,6 +107,9 @@ KNOW_PLACES = ("src/shard/flat_layout.", "src/shard/shard_plan.", "src/shard/are
 READING = re.compile(r"(?:\.|->)read_at(?:_least)?\s*\(")
 MAY_READ = ("src/io/", "src/corpus/", "src/weights/", "src/load/chunk_reader.cpp", "src/load/in_files/", "src/adapter/adapter_load.cpp", "src/checkpoint/block_reader.cpp",
             "src/checkpoint/save.cpp", "src/launch/handover.cpp")
+
+# Lines of each folder when this was last written.
+LINES = pathlib.Path(__file__).with_name("lines.txt")
 
 # Newer versions of fmt do not bring it with <fmt/format.h>.
 JOINING, RANGES = "fmt::join", "<fmt/ranges.h>"
@@ -264,11 +269,32 @@ def check_tree(root, mutual=()):
     return violations + list(check_registers(root)), count
 
 
+def lines_of_folders(root):
+    """Returns the lines of each folder's *.cpp and *.hpp."""
+    lines = collections.Counter()
+    for folder, path in source_files(root):
+        if path.suffix in {".cpp", ".hpp"}:
+            lines[folder] += read(path).count("\n")
+    return lines
+
+
+def lines_table(lines, before):
+    """Yields a row for each folder, the longest first, and one for all: lines, and by how many they have changed."""
+    for folder in sorted(lines | before, key=lambda folder: (-lines[folder], folder)):
+        yield f"{folder:10} {lines[folder]:6} {lines[folder] - before[folder]:+6}"
+    yield f"{'all':10} {lines.total():6} {lines.total() - before.total():+6}"
+
+
 def main():
-    root = pathlib.Path(sys.argv[1])
+    root, options = pathlib.Path(sys.argv[1]), sys.argv[2:]
     violations, count = check_tree(root, MUTUAL)
     for violation in violations:
         print(violation)
+    lines = lines_of_folders(root)
+    before = collections.Counter({folder: int(number) for folder, number in map(str.split, read(LINES).splitlines())})
+    print("folder      lines change", *lines_table(lines, before), sep="\n")
+    if "--write-lines" in options:
+        LINES.write_text("".join(f"{folder} {lines[folder]}\n" for folder in sorted(lines)), encoding="utf-8")
     print(f"{count} files, {len(violations)} violations")
     sys.exit(1 if violations or not count else 0)
 

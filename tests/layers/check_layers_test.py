@@ -1,4 +1,5 @@
 """The checker itself, on made-up trees."""
+import collections
 import pathlib
 import tempfile
 import unittest
@@ -138,6 +139,14 @@ class CheckLayersTest(unittest.TestCase):
         self.write("src/base/text.cpp", "#include <fmt/ranges.h>\n" + joins)
         self.write("src/io/file.cpp", joins)
         self.assert_one("src/io/file.cpp:1:", "<fmt/ranges.h>")
+
+    def test_the_growth_of_each_folder_is_told(self):
+        self.write("src/io/file.cpp", "one\ntwo\n")
+        self.write("src/io/blocks/ring.hpp", "three\n")
+        self.write("src/io/notes.md", "no code\n")
+        self.write("jobs/train.cpp", "one\n")
+        rows = [row.split() for row in check_layers.lines_table(check_layers.lines_of_folders(self.root), collections.Counter(io=1, ops=5))]
+        self.assertEqual(rows, [["io", "3", "+2"], ["jobs", "1", "+1"], ["ops", "0", "-5"], ["all", "4", "-2"]])
 
     def test_the_table_has_no_cycle(self):
         order = list(check_layers.ALLOWED)
