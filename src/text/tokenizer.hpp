@@ -11,8 +11,8 @@
 
 #include "base/digest.hpp"
 #include "text/added_tokens.hpp"
-#include "text/beside/named_tokens.hpp"
 #include "text/bpe.hpp"
+#include "text/named_tokens.hpp"
 #include "text/normalizer.hpp"
 #include "text/pre_tokenizer.hpp"
 #include "text/token_decoder.hpp"

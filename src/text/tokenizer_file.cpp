@@ -2,7 +2,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
-#include "text/tiktoken/tiktoken_file.hpp"
+#include "text/tiktoken_file.hpp"
 #include "text/tokenizer.hpp"
 
 #include <nlohmann/json.hpp>

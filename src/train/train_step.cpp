@@ -5,11 +5,11 @@
 // of micro-batches. What is kept from forward to backward is each layer's input; backward runs the layer
 // again with a graph.
 #include "base/trace/recorder.hpp"
-#include "train/guard/step_findings.hpp"
 #include "train/layer_walk.hpp"
 #include "train/load_balancing.hpp"
 #include "train/objective/objective.hpp"
 #include "train/router_biases.hpp"
+#include "train/step_findings.hpp"
 #include "train/trainer.hpp"
 
 #include <fmt/format.h>

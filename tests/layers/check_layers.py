@@ -56,26 +56,18 @@ ALLOWED = {
 MUTUAL = [
     ("checkpoint", "checkpoint/hosts"),
     ("comm", "comm/failure"),
-    ("comm/failure", "comm/mpi"),
     ("io", "io/blocks"),
     ("model", "model/blocks"),
     ("model", "model/families"),
-    ("model", "model/families/glm"),
     ("ops", "ops/adapters"),
     ("ops", "ops/experts"),
     ("ops", "ops/runtime"),
-    ("ops/cpu", "ops/cpu/gating"),
-    ("ops/cpu", "ops/cpu/optimizer"),
     ("ops/cpu", "ops/cpu/tiles"),
     ("ops/cpu", "ops/runtime"),
     ("ops/cpu/attention", "ops/runtime"),
-    ("ops/cpu/gating", "ops/runtime"),
     ("ops/device", "ops/runtime"),
     ("shard", "shard/stored"),
-    ("text", "text/beside"),
-    ("text", "text/tiktoken"),
     ("train", "train/gradients"),
-    ("train", "train/guard"),
 ]
 
 # (foreign library, its headers, the folders that may include them)

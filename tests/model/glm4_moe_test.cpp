@@ -1,4 +1,4 @@
-#include "model/families/glm/glm4_moe.hpp"
+#include "model/families/glm4_moe.hpp"
 
 #include "manifest/key_map.hpp"
 #include "model/family_test.hpp"

@@ -1,4 +1,4 @@
-#include "text/beside/named_tokens.hpp"
+#include "text/named_tokens.hpp"
 
 #include "support/expect_error.hpp"
 #include "support/source_folder.hpp"

@@ -1,4 +1,4 @@
-#include "text/tiktoken/tiktoken_file.hpp"
+#include "text/tiktoken_file.hpp"
 
 #include "support/expect_error.hpp"
 #include "support/source_folder.hpp"

@@ -3,9 +3,9 @@
 #include "base/log.hpp"
 #include "base/memory/neighbour_memory.hpp"
 #include "comm/failure/crash_report.hpp"
-#include "comm/failure/failure_reporter_election.hpp"
 #include "comm/failure/watchdog.hpp"
 #include "comm/mpi/check.hpp"
+#include "comm/mpi/failure_reporter_election.hpp"
 #include "comm/mpi/mpi_communicator.hpp"
 
 #include <dlfcn.h>

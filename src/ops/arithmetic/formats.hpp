@@ -1,4 +1,4 @@
-// Conversion between float32 and the formats of an optimizer's state, as ops/cpu/optimizer/formats.hpp
+// Conversion between float32 and the formats of an optimizer's state, as ops/cpu/formats.hpp
 // describes them. The functions are compiled into their callers: called one after the other over a few
 // elements, they let a processor begin one conversion while divisions and roots of the last are in flight.
 #pragma once

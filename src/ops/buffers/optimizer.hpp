@@ -30,7 +30,7 @@ struct UpdateRun {
   std::uint64_t draws = 0;  ///< key of the random numbers of this matrix in this step
   std::byte* weights = nullptr;
   /// Missing bits of the master weights: int16 [count] for kFloat32, int8 [count] for k24Bit
-  /// (ops/cpu/optimizer/formats.hpp).
+  /// (ops/cpu/formats.hpp).
   std::byte* master = nullptr;
   std::byte* first = nullptr;      ///< first moment: float, bfloat16 or int8 [count]
   std::byte* second = nullptr;     ///< second moment: float, bfloat16 or uint8 [count]; null with Lion

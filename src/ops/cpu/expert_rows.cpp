@@ -1,7 +1,7 @@
 #include "ops/cpu/expert_rows.hpp"
 
 #include "ops/arithmetic/gate.hpp"
-#include "ops/cpu/gating/gate_rows.hpp"
+#include "ops/cpu/gate_rows.hpp"
 #include "ops/cpu/kernel.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "ops/cpu/gradients.hpp"
 
+#include "ops/cpu/formats.hpp"
 #include "ops/cpu/kernel.hpp"
-#include "ops/cpu/optimizer/formats.hpp"
 
 #include <algorithm>
 #include <array>

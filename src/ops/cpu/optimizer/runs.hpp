@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ops/buffers/optimizer.hpp"
-#include "ops/cpu/optimizer/formats.hpp"
+#include "ops/cpu/formats.hpp"
 
 #include <cstdint>
 #include <functional>

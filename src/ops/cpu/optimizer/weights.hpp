@@ -3,7 +3,7 @@
 
 #include "ops/arithmetic/element.hpp"
 #include "ops/buffers/optimizer.hpp"
-#include "ops/cpu/optimizer/formats.hpp"
+#include "ops/cpu/formats.hpp"
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-#include "model/families/glm/glm4_moe_lite.hpp"
+#include "model/families/glm4_moe_lite.hpp"
 
 #include "model/latent_config.hpp"
 

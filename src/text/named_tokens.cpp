@@ -1,4 +1,4 @@
-#include "text/beside/named_tokens.hpp"
+#include "text/named_tokens.hpp"
 
 #include "base/error.hpp"
 #include "base/log.hpp"

@@ -1,4 +1,4 @@
-#include "comm/failure/failure_reporter_election.hpp"
+#include "comm/mpi/failure_reporter_election.hpp"
 
 #include "base/clock.hpp"
 #include "comm/mpi/check.hpp"

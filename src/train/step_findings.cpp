@@ -1,4 +1,4 @@
-#include "train/guard/step_findings.hpp"
+#include "train/step_findings.hpp"
 
 #include "base/error.hpp"
 

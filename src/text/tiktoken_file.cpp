@@ -1,4 +1,4 @@
-#include "text/tiktoken/tiktoken_file.hpp"
+#include "text/tiktoken_file.hpp"
 
 #include "base/error.hpp"
 #include "base/text.hpp"

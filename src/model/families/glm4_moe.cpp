@@ -1,4 +1,4 @@
-#include "model/families/glm/glm4_moe.hpp"
+#include "model/families/glm4_moe.hpp"
 
 #include "model/common_config.hpp"
 #include "model/manifest_builder.hpp"

@@ -1,4 +1,4 @@
-#include "ops/cpu/optimizer/formats.hpp"
+#include "ops/cpu/formats.hpp"
 
 #include <gtest/gtest.h>
 

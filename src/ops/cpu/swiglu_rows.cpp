@@ -1,7 +1,7 @@
-#include "ops/cpu/gating/swiglu_rows.hpp"
+#include "ops/cpu/swiglu_rows.hpp"
 
 #include "ops/arithmetic/gate.hpp"
-#include "ops/cpu/gating/gate_rows.hpp"
+#include "ops/cpu/gate_rows.hpp"
 #include "ops/cpu/kernel.hpp"
 
 namespace sluice::ops::cpu {
