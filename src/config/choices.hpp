@@ -15,6 +15,9 @@ struct StepRange {
 
 enum class JobKind : std::uint8_t { kTrain, kLoad, kExport, kEvaluate, kGenerate };
 
+/// Whether jobs of this kind train a model.
+[[nodiscard]] constexpr bool is_training(JobKind kind) { return kind == JobKind::kTrain; }
+
 enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };
 
 /// Format of frozen weights in memory.

@@ -123,10 +123,10 @@ void expect_load_settings(const JobConfig& c, JobProblems& problems) {
 void expect_export_settings(const JobConfig& c, JobProblems& problems) {
   const bool by_kind = c.job.kind == JobKind::kExport;
   problems.expect(
-      c.job.kind != JobKind::kTrain || c.export_.ends_with_export() || c.export_.path.empty(),
+      !is_training(c.job.kind) || c.export_.ends_with_export() || c.export_.path.empty(),
       {"export.path", "export.at_end", "job.kind"},
       "found a directory, expected export.at_end = true with it, because training writes no weights without");
-  if (!by_kind && (c.job.kind != JobKind::kTrain || !c.export_.ends_with_export())) return;
+  if (!by_kind && (!is_training(c.job.kind) || !c.export_.ends_with_export())) return;
   const std::filesystem::path path = plain(c.export_.path);
   problems.expect(!path.empty(), {"export.path", "job.kind", "export.at_end"},
                   fmt::format("found nothing, expected a directory to write, because {}",
@@ -148,7 +148,7 @@ void expect_export_settings(const JobConfig& c, JobProblems& problems) {
 /// Checks keys that depend on the held-out loss: they need evaluations, and checkpoints that keep the best
 /// step.
 void expect_held_out_settings(const JobConfig& c, JobProblems& problems) {
-  if (c.job.kind != JobKind::kTrain) return;
+  if (!is_training(c.job.kind)) return;
   const bool evaluates = c.evaluate.every_steps > 0, wants_best = c.export_.at_end == ExportAtEnd::kBest;
   problems.expect(
       c.evaluate.patience == 0 || evaluates, {"evaluate.patience", "evaluate.every_steps"},
@@ -167,7 +167,7 @@ void expect_held_out_settings(const JobConfig& c, JobProblems& problems) {
 
 void expect_lora_settings(const JobConfig& c, JobProblems& problems) {
   const LoraSettings& lora = c.lora;
-  if (c.job.kind != JobKind::kTrain) return;
+  if (!is_training(c.job.kind)) return;
   problems.expect(c.model.adapter.empty(), {"model.adapter", "job.kind"},
                   "found a directory, expected none, because training begins with the adapter of lora.start");
   problems.expect(
@@ -200,7 +200,7 @@ void expect_optimizer_settings(JobConfig& c, JobProblems& problems) {
                       : "found \"factored\", expected \"float32\", \"bfloat16\" or \"int8\", because only "
                         "optimizer.kind = \"adafactor\" has no moments");
   problems.expect(
-      c.memory.offload != Offload::kDisk || c.job.kind != JobKind::kTrain || o.fit == OptimizerFit::kAuto ||
+      c.memory.offload != Offload::kDisk || !is_training(c.job.kind) || o.fit == OptimizerFit::kAuto ||
           o.gradients == GradientMode::kRelease,
       {"memory.offload", "optimizer.gradients"},
       "found \"disk\", expected it with optimizer.gradients = \"release\" (or optimizer.fit = \"auto\"), so "
@@ -253,7 +253,7 @@ void expect_result_files(const JobConfig& c, JobProblems& problems) {
 
 void check_contradictions(JobConfig& config, JobProblems& problems) {
   const JobConfig& c = config;
-  const bool trains = c.job.kind == JobKind::kTrain;
+  const bool trains = is_training(c.job.kind);
   const bool reads_tokens = trains || c.job.kind == JobKind::kEvaluate;
   problems.expect(
       !reads_tokens || !c.data.tokens.empty() || (trains && !c.data.source.empty()),

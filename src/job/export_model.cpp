@@ -72,7 +72,7 @@ std::function<bool(int)> changed_tensors(const Blueprint& blueprint) {
     const std::vector<int> rounded = blueprint.stored.tensors();
     changed.insert(rounded.begin(), rounded.end());
   }
-  if (config.job.kind == JobKind::kTrain)
+  if (is_training(config.job.kind))
     for (int tensor = 0; tensor < std::ssize(manifest.tensors()); ++tensor) {
       const TensorInfo& info = manifest[tensor];
       const bool is_parameter = info.kind == TensorKind::kParameter;
@@ -169,7 +169,7 @@ Written plan_of_job(JobContext& context, DType shards) {
     return plan_with_source(context, shards);
   } catch (const Error& error) {
     const bool is_of_files = error.code() == ExitCode::kBadData || error.code() == ExitCode::kIo;
-    if (context.config().job.kind != JobKind::kTrain || !is_of_files) throw;
+    if (!is_training(context.config().job.kind) || !is_of_files) throw;
     if (context.is_root())
       log::warning(
           "{}\n  model.path has changed since training began. The trained weights are written without it: "
@@ -270,7 +270,7 @@ void export_adapter(JobContext& context, const ShardValues& values) {
 
 bool exports_weights(const JobConfig& config) {
   return config.job.kind == JobKind::kExport ||
-         (config.job.kind == JobKind::kTrain && config.export_.ends_with_export());
+         (is_training(config.job.kind) && config.export_.ends_with_export());
 }
 
 ExportSize check_export(const Blueprint& blueprint, const ShardPlan& shards) {

@@ -85,7 +85,7 @@ std::vector<Result> results_of(const JobConfig& config) {
   std::vector<Result> results;
   if (!config.metrics.file.empty())
     results.push_back({"metrics.file", config.job.output / config.metrics.file});
-  if (config.job.kind == JobKind::kTrain && !config.debug.dump.empty())
+  if (is_training(config.job.kind) && !config.debug.dump.empty())
     results.push_back({"debug.dump", config.job.output / config.debug.dump});
   return results;
 }

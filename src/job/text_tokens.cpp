@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 /// Calls a function with every path from which the job reads tokens, and its key.
 void for_each_token_path(JobConfig& config,
                          const std::function<void(fs::path& path, const std::string& key)>& visit) {
-  const bool trains = config.job.kind == JobKind::kTrain;
+  const bool trains = is_training(config.job.kind);
   if (!trains && config.job.kind != JobKind::kEvaluate) return;
   if (!config.data.tokens.empty()) visit(config.data.tokens, "data.tokens");
   if (!trains) return;

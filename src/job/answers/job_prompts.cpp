@@ -9,7 +9,7 @@
 namespace sluice {
 
 bool answers_prompts(const JobConfig& config) {
-  const bool trains = config.job.kind == JobKind::kTrain;
+  const bool trains = is_training(config.job.kind);
   return config.job.kind == JobKind::kGenerate || (trains && config.generate.every_steps > 0);
 }
 

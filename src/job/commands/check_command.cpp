@@ -93,7 +93,7 @@ void check_text(const Examination& job, const NamedText& text, const JobConfig& 
   if (tokenizer == nullptr) return;
   const corpus::TextSurvey survey =
       corpus::survey_text(text.path, config.model.path, *tokenizer, row_options(config));
-  const bool is_learnt = config.job.kind == JobKind::kTrain && text.key != "evaluate.tokens";
+  const bool is_learnt = is_training(config.job.kind) && text.key != "evaluate.tokens";
   if (is_learnt && survey.answers.endless > 0)
     log::warning("{}: {}{}", text.path.string(), survey.is_whole ? "" : "in its first MiB ",
                  endless_text(survey.answers));
@@ -147,7 +147,7 @@ std::optional<DataIdentity> check_token_inputs(Examination& job, const JobConfig
   Findings& findings = job.findings;
   const std::int64_t vocab_size =
       job.plan ? job.plan->blueprint->model.config.vocab_size : std::numeric_limits<std::int64_t>::max();
-  const bool trains = config.job.kind == JobKind::kTrain;
+  const bool trains = is_training(config.job.kind);
   if (!trains && config.job.kind != JobKind::kEvaluate) return std::nullopt;
   std::optional<std::vector<NamedText>> texts;
   findings.examine([&] { texts = texts_of(config); });
@@ -186,7 +186,7 @@ void check_written(const Examination& job) {
 void check_saves(const Examination& job, const std::optional<DataIdentity>& data) {
   const JobPlan& plan = *job.plan;
   const JobConfig& config = plan.config();
-  if (config.job.kind != JobKind::kTrain) return;
+  if (!is_training(config.job.kind)) return;
   const SavePlan& saves = plan.saves;
   job.line("saves     {}", save_text(config, saves.step_bytes));
   const bool is_apart = saves.step_bytes_of_host > 0 && config.checkpoint.storage == SaveStorage::kNode;

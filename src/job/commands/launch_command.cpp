@@ -127,7 +127,7 @@ std::string run_id(const LaunchArguments& arguments, const fs::path& run) {
 
 /// Checks that a restart can go on from what the attempt before it has saved.
 void require_going_on(const JobConfig& config) {
-  if (config.job.kind == JobKind::kTrain &&
+  if (is_training(config.job.kind) &&
       (config.job.overwrite || config.checkpoint.resume != CheckpointSettings::kResumeNewest))
     fail({ExitCode::kBadConfig, "config.contradiction"},
          "launch --restarts: by job.overwrite or checkpoint.resume each restart would begin anew; expected "

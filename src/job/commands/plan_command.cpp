@@ -101,7 +101,7 @@ JobConfig planned_job(const JobArguments& arguments) {
 
 /// Prints the optimizer's mode, and whether it was chosen.
 void print_mode(const JobPlan& plan, bool is_told) {
-  if (plan.config().job.kind != JobKind::kTrain) return;
+  if (!is_training(plan.config().job.kind)) return;
   std::string choice;
   if (plan.is_fitted && is_told) choice = ", chosen by optimizer.fit";
   if (plan.is_fitted && !is_told)
@@ -126,7 +126,7 @@ void print_tables(const JobPlan& plan, std::optional<std::int64_t> disk_rate) {
 
 void print_saves(const JobPlan& plan) {
   const CheckpointSettings& settings = plan.config().checkpoint;
-  if (plan.config().job.kind == JobKind::kTrain && settings.saves())
+  if (is_training(plan.config().job.kind) && settings.saves())
     console::line("  A checkpoint takes {} on the disk, and {} of them and one in the making {}.",
                   format_bytes(plan.saves.step_bytes), settings.keep,
                   format_bytes((settings.keep + 1) * plan.saves.step_bytes));

@@ -97,7 +97,7 @@ std::optional<FitAdvice> other_kind(const Trial& trial, JobKind kind) {
 std::vector<FitAdvice> advise(const JobPlan& plan, std::int64_t memory_limit) {
   const Trial trial{plan, memory_limit};
   std::vector<std::optional<FitAdvice>> found{more_ranks(trial)};
-  if (plan.config().job.kind == JobKind::kTrain)
+  if (is_training(plan.config().job.kind))
     found.insert(found.end(), {more_recomputed(trial), smaller_optimizer(trial), use_of_a_disk(trial),
                                other_kind(trial, JobKind::kEvaluate), other_kind(trial, JobKind::kExport),
                                other_kind(trial, JobKind::kLoad)});

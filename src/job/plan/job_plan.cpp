@@ -86,7 +86,7 @@ SavePlan plan_saves(const JobConfig& config, const std::vector<RankMemory>& rank
 }  // namespace
 
 bool chooses_mode(const JobConfig& config) {
-  return config.job.kind == JobKind::kTrain && config.optimizer.fit == OptimizerFit::kAuto;
+  return is_training(config.job.kind) && config.optimizer.fit == OptimizerFit::kAuto;
 }
 
 JobPlan::JobPlan(std::shared_ptr<const Blueprint> job, std::shared_ptr<const StoredTensors> storable,

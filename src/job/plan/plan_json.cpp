@@ -47,7 +47,7 @@ nlohmann::json to_json(const JobPlan& plan, const PlanView& view) {
                      {"staging_is_exact", plan.staging.not_exact.empty()},
                      {"stored_parameters", plan.blueprint->stored.elements()},
                      {"threads", plan.machine.threads}};
-  if (plan.config().job.kind == JobKind::kTrain) {
+  if (is_training(plan.config().job.kind)) {
     out["saved_step_bytes"] = plan.saves.step_bytes;
     out["mode"] = mode_json(plan.config().optimizer.mode());
   }

@@ -42,7 +42,7 @@ void require_found(const JobConfig& config, const std::optional<FoundStep>& foun
 
 bool begins_anew(const JobConfig& config) {
   const std::int64_t resume = config.checkpoint.resume;
-  return config.job.kind != JobKind::kTrain || resume == CheckpointSettings::kResumeNever ||
+  return !is_training(config.job.kind) || resume == CheckpointSettings::kResumeNever ||
          (config.job.overwrite && resume == CheckpointSettings::kResumeNewest);
 }
 

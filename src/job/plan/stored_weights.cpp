@@ -55,7 +55,7 @@ void refuse_gpu(const JobConfig& config) {
 /// `stored`, unless training would change tensor `trained` of the manifest (-1: none): then nothing, or an
 /// error if the job asks for stored weights.
 StoredTensors unless_trained(const Blueprint& plain, int trained, StoredTensors stored) {
-  if (trained < 0 || plain.config.job.kind != JobKind::kTrain) return stored;
+  if (trained < 0 || !is_training(plain.config.job.kind)) return stored;
   if (is_required(plain.config)) refuse_training_of(plain.model.manifest[trained]);
   return {};
 }
@@ -89,8 +89,7 @@ StoredTensors announced_weights(const Blueprint& plain) {
 StoredTensors quantised_weights(const Blueprint& plain) {
   const ModelSettings& model = plain.config.model;
   const Codes codes = model.frozen_format == FrozenFormat::kInt8 ? Codes::kInt8 : Codes::kNormalFloat4;
-  StoredTensors stored =
-      quantised_matrices(plain.model.manifest, codes, plain.config.job.kind == JobKind::kTrain);
+  StoredTensors stored = quantised_matrices(plain.model.manifest, codes, is_training(plain.config.job.kind));
   if (is_saved_step(model.path)) return stored;
   if (!holds_weights(model.path)) {
     const auto quantization = read_quantization(model.path);

@@ -23,7 +23,7 @@ std::int64_t save_staging_bytes(const JobConfig& config, const Machine& machine)
 
 Workload workload_of(const JobConfig& config, const Machine& machine) {
   Workload work;
-  work.trains = config.job.kind == JobKind::kTrain;
+  work.trains = is_training(config.job.kind);
   work.computes =
       work.trains || config.job.kind == JobKind::kEvaluate || config.job.kind == JobKind::kGenerate;
   work.keeps_weights = config.load.sink == LoadSink::kShards;
@@ -57,7 +57,7 @@ Workload workload_of(const JobConfig& config, const Machine& machine) {
 
 bool may_save_apart(const JobConfig& config, const Machine& machine) {
   const CheckpointSettings& settings = config.checkpoint;
-  return config.job.kind == JobKind::kTrain && settings.saves() && settings.storage != SaveStorage::kShared &&
+  return is_training(config.job.kind) && settings.saves() && settings.storage != SaveStorage::kShared &&
          machine.has_several_nodes();
 }
 

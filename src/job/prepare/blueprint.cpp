@@ -75,9 +75,9 @@ void require_short_sequences(const JobConfig& config, const ModelConfig& model) 
   };
   if (limit.tokens == 0) return;
   const JobKind kind = config.job.kind;
-  if (kind == JobKind::kTrain || kind == JobKind::kEvaluate)
+  if (is_training(kind) || kind == JobKind::kEvaluate)
     require("data.sequence_length", config.data.sequence_length);
-  if (kind == JobKind::kGenerate || (kind == JobKind::kTrain && config.generate.every_steps > 0))
+  if (kind == JobKind::kGenerate || (is_training(kind) && config.generate.every_steps > 0))
     require("generate.max_sequence_length", config.generate.max_sequence_length);
 }
 
@@ -88,7 +88,7 @@ ModelDescription described(const JobConfig& config, const std::optional<PeftAdap
   require_writable_experts(config, model);
   require_short_sequences(config, model.config);
   model.adapters = adapter ? adapter->adapters : described_adapters(config, model.manifest);
-  if (config.job.kind == JobKind::kTrain) {
+  if (is_training(config.job.kind)) {
     require_no_dropout(model.adapters, model.manifest);
     static_cast<void>(balancing_coefficient(config.train, model.config));
     require_routers(config.train, model.config);

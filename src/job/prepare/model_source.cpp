@@ -24,11 +24,11 @@ namespace fs = std::filesystem;
 
 /// Key that names the adapter of a job, and the value of that key in `config`, a JobConfig.
 const char* adapter_key(const JobConfig& config) {
-  return config.job.kind == JobKind::kTrain ? "lora.start" : "model.adapter";
+  return is_training(config.job.kind) ? "lora.start" : "model.adapter";
 }
 template <class Config>
 auto& adapter_directory(Config& config) {
-  return config.job.kind == JobKind::kTrain ? config.lora.start : config.model.adapter;
+  return is_training(config.job.kind) ? config.lora.start : config.model.adapter;
 }
 
 bool holds(const fs::path& directory, std::string_view file) {
@@ -48,7 +48,7 @@ std::optional<FoundStep> step_of(const char* key, const fs::path& path, std::int
 /// Sets the base model of a checkpoint that has only adapters.
 void take_base(JobConfig& config, const FoundStep& found) {
   const std::string path = found.path.string();
-  if (config.job.kind == JobKind::kTrain)
+  if (is_training(config.job.kind))
     fail(
         {ExitCode::kBadConfig, "job.adapter"},
         "model.path: {} holds adapters alone, expected a model. lora.start = \"{}\" with the model that they "
@@ -145,7 +145,7 @@ SavedAdapters adapters_of(const SavedStep& step, const ParameterManifest& manife
 bool has_adapter_directory(const JobConfig& config) { return !adapter_directory(config).empty(); }
 
 PeftAdapter read_adapter(const JobConfig& config, const ParameterManifest& manifest) {
-  const bool trains = config.job.kind == JobKind::kTrain;
+  const bool trains = is_training(config.job.kind);
   try {
     PeftAdapter adapter = read_from(adapter_directory(config), manifest);
     if (trains) require_rank(adapter, config.lora.rank);
@@ -159,7 +159,7 @@ PeftAdapter read_adapter(const JobConfig& config, const ParameterManifest& manif
 AdapterDescription described_adapters(const JobConfig& config, const ParameterManifest& manifest) {
   const LoraSettings& lora = config.lora;
   AdapterDescription adapters;
-  if (config.job.kind != JobKind::kTrain || lora.rank == 0) return adapters;
+  if (!is_training(config.job.kind) || lora.rank == 0) return adapters;
   const double alpha = lora.alpha == 0 ? static_cast<double>(lora.rank) : lora.alpha;
   adapters.dropout = lora.dropout;
   for (const std::string& base : adapter_targets(manifest, lora.targets))
@@ -184,7 +184,7 @@ void require_no_dropout(const AdapterDescription& adapters, const ParameterManif
 }
 
 void freeze_parameters(const JobConfig& config, ParameterManifest& manifest) {
-  if (config.job.kind != JobKind::kTrain) return;
+  if (!is_training(config.job.kind)) return;
   for (const std::string& pattern : config.train.freeze) {
     bool means_any = false;
     for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor) {

@@ -50,8 +50,8 @@ std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& m
     notes.push_back(fmt::format(
         "config.json has keys that this version does not know, and leaves out what they would change: {}",
         join_some(model.unknown_keys, 20)));
-  if (config.job.kind != JobKind::kTrain && config.job.kind != JobKind::kEvaluate) return notes;
-  if (config.job.kind == JobKind::kTrain && !config.checkpoint.saves() && !config.export_.ends_with_export())
+  if (!is_training(config.job.kind) && config.job.kind != JobKind::kEvaluate) return notes;
+  if (is_training(config.job.kind) && !config.checkpoint.saves() && !config.export_.ends_with_export())
     notes.push_back(
         "this job neither saves its state nor exports its weights: what it trains is lost when it ends. "
         "checkpoint.every_minutes, checkpoint.every_steps or export.at_end keep it");
@@ -105,7 +105,7 @@ std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& f
   std::string text = fmt::format("{}{} of {}{}", is_packed ? "about " : "", counted(sequences, "sequence"),
                                  counted(config.data.sequence_length, "token"),
                                  marks_documents ? ", documents kept apart" : "");
-  if (config.job.kind != JobKind::kTrain) return text;
+  if (!is_training(config.job.kind)) return text;
   const TrainSettings& train = config.train;
   const std::string taken =
       fmt::format("; {} of {}", counted(train.steps, "step"), counted(train.batch_sequences, "sequence"));
