@@ -5,7 +5,7 @@
 #include "train/evaluator.hpp"
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <numeric>
 
 namespace sluice {
@@ -24,33 +24,47 @@ HeldOutLoss HeldOut::after_step(std::int64_t step, StageBinder& binder) {
   HeldOutLoss out;
   out.files.assign(sources_.size(), out.all);
   if (sources_.empty() || (step % config.evaluate.every_steps != 0 && step != config.train.steps)) return out;
-  Sum all;
+  std::vector<double> all;
   for (std::size_t file = 0; file < sources_.size(); ++file) {
-    const Sum sum = evaluate(sources_[file], binder);
-    out.files[file] = sum.loss / sum.targets;
-    all.loss += sum.loss;
-    all.targets += sum.targets;
+    const std::vector<double> sums = evaluate(sources_[file], binder);
+    out.files[file] = loss_of(sums);
+    all.resize(sums.size());
+    std::ranges::transform(all, sums, all.begin(), std::plus());
   }
-  out.all = all.loss / all.targets;
+  out.all = loss_of(all);
   return out;
 }
 
-HeldOut::Sum HeldOut::evaluate(BatchSource& source, StageBinder& binder) const {
+/// Loss from sums over targets, or over pairs.
+double HeldOut::loss_of(std::span<const double> sums) const {
+  const JobConfig& config = context_.config();
+  return config.job.kind == JobKind::kPrefer ? preference_loss(config.prefer, sums) : sums[0] / sums[1];
+}
+
+/// Collective over the context's communicator. Sums over a file: PreferenceSums of its pairs, or the losses and the
+/// number of its targets.
+std::vector<double> HeldOut::evaluate(BatchSource& source, StageBinder& binder) const {
   const JobConfig& config = context_.config();
   Evaluator evaluator(context_.comm, context_.blueprint.model.config, binder, config.data.sequence_length,
                       config.train.micro_batch_sequences);
-  std::array<double, 2> sums{};
+  const bool prefers = config.job.kind == JobKind::kPrefer;
+  std::vector<double> sums(prefers ? kPreferenceSumCount : 2, 0.0);
   const std::int64_t end = source.sequence_count(), batch_sequences = config.train.batch_sequences;
   for (std::int64_t first = 0; first < end; first += batch_sequences) {
     fault_point("evaluate.step", context_.comm.rank());
     context_.comm.set_deadline("evaluate", config.deadline.evaluate_seconds);
     const Batch batch = source.sequences(first, std::min(batch_sequences, end - first));
+    if (prefers) {
+      const PreferenceSums of_batch = evaluator.preferences(batch, config.prefer);
+      std::ranges::transform(sums, of_batch, sums.begin(), std::plus());
+      continue;
+    }
     const std::vector<double> losses = evaluator.losses(batch);
     sums[0] = std::accumulate(losses.begin(), losses.end(), sums[0]);
     sums[1] += static_cast<double>(count_targets(batch));
   }
-  context_.comm.all_reduce_sum(std::span<double>(sums));
-  return {sums[0], sums[1]};
+  context_.comm.all_reduce_sum(std::span(sums));
+  return sums;
 }
 
 }  // namespace sluice

@@ -9,16 +9,17 @@
 #include <deque>
 #include <filesystem>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace sluice {
 
 inline constexpr double kNotEvaluated = std::numeric_limits<double>::quiet_NaN();
 
-/// Held-out losses in nats, the same on every rank; kNotEvaluated if there was no evaluation.
+/// Held-out losses, of the objective that the job trains for, the same on every rank; kNotEvaluated if there was no evaluation.
 struct HeldOutLoss {
   std::vector<double> files;   ///< loss of each file of evaluate.tokens
-  double all = kNotEvaluated;  ///< loss over the targets of all files
+  double all = kNotEvaluated;  ///< loss over the targets, or pairs, of all files
 };
 
 class HeldOut {
@@ -35,11 +36,8 @@ class HeldOut {
   [[nodiscard]] HeldOutLoss after_step(std::int64_t step, StageBinder& binder);
 
  private:
-  struct Sum {
-    double loss = 0;
-    double targets = 0;
-  };
-  [[nodiscard]] Sum evaluate(BatchSource& source, StageBinder& binder) const;
+  [[nodiscard]] std::vector<double> evaluate(BatchSource& source, StageBinder& binder) const;
+  [[nodiscard]] double loss_of(std::span<const double> sums) const;
 
   JobContext& context_;
   std::deque<BatchSource> sources_;

@@ -1,4 +1,5 @@
-// job.kind = "train": loads or draws the weights, then trains on token sequences.
+// job.kind = "train": loads or draws the weights, then trains on token sequences. job.kind = "prefer": the same
+// on pairs of answers, with the loss of [prefer].
 //
 //   mpirun -np 3 sluice run job.toml
 
@@ -93,6 +94,7 @@ void train(JobContext& context) {
 }
 
 const JobRegistration kTrain(JobKind::kTrain, computing<train>());
+const JobRegistration kPrefer(JobKind::kPrefer, computing<train>());
 
 }  // namespace
 }  // namespace sluice

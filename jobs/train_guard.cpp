@@ -25,6 +25,7 @@ void TrainGuard::after_step(std::int64_t step, const StepMetrics& metrics, doubl
     guard_.add_update(metrics.loss);
   }
   warn_of_collapse(step, metrics);
+  warn_of_preferences(step, metrics, learning_rate);
   const std::int64_t every = context_.config().guard.compare_ranks_every;
   if (every > 0 && step % every == 0) compare(step, metrics, learning_rate);
 }
@@ -48,6 +49,25 @@ void TrainGuard::warn_of_collapse(std::int64_t step, const StepMetrics& metrics)
       step, model.moe_layer(collapsed->layer), CollapseWatch::kSteps, model.experts_per_token, model.experts,
       100 * CollapseWatch::kShare, 100 * collapsed->share, collapsed->unused,
       balancing_advice(context_.config().train, model));
+}
+
+void TrainGuard::warn_of_preferences(std::int64_t step, const StepMetrics& metrics, double learning_rate) {
+  if (!metrics.preferences) return;
+  const bool updates = metrics.left_out == LeftOut::kNo && learning_rate > 0;
+  const PreferenceWatch::Finding finding = preferences_.add(*metrics.preferences, updates);
+  if (!context_.is_root()) return;
+  if (finding == PreferenceWatch::Finding::kNoMargin)
+    log::warning(
+        "step {}: after {} updates the margin of every pair is still exactly 0, so nothing is trained that "
+        "changes an answer. Likely cause: lora.targets selects no weight that matters, or "
+        "optimizer.learning_rate is too small for model.dtype",
+        step, PreferenceWatch::kUpdates);
+  if (finding == PreferenceWatch::Finding::kFallingLogProb)
+    log::warning(
+        "step {}: the log-probability of chosen answers has fallen through {} steps, to {:.4g}: the margin "
+        "grows because rejected answers become even less probable. prefer.sft_weight above 0, a larger "
+        "prefer.beta or a lower optimizer.learning_rate counters that",
+        step, PreferenceWatch::kSteps, metrics.preferences->chosen_log_prob);
 }
 
 void TrainGuard::after_left_out(std::int64_t step, const StepMetrics& metrics) {

@@ -4,6 +4,7 @@
 #include "job/job.hpp"
 #include "job/saving/training_state.hpp"
 #include "train/guard/collapse_watch.hpp"
+#include "train/guard/preference_watch.hpp"
 #include "train/guard/step_guard.hpp"
 #include "train/trainer.hpp"
 
@@ -32,6 +33,7 @@ class TrainGuard {
   void warn_of_spike(std::int64_t step, double loss) const;
   /// Prints once which layer of the model stays collapsed, and which settings help.
   void warn_of_collapse(std::int64_t step, const StepMetrics& metrics);
+  void warn_of_preferences(std::int64_t step, const StepMetrics& metrics, double learning_rate);
   void after_left_out(std::int64_t step, const StepMetrics& metrics);
   void compare(std::int64_t step, const StepMetrics& metrics, double learning_rate);
 
@@ -40,6 +42,7 @@ class TrainGuard {
   TrainingState& saved_;
   StepGuard guard_;
   CollapseWatch collapse_;
+  PreferenceWatch preferences_;
 };
 
 }  // namespace sluice

@@ -40,6 +40,7 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
       metrics_(context, load,
                {.expected_rows = context.config().train.steps,
                 .held_out_files = held_out_files,
+                .prefers = context.config().job.kind == JobKind::kPrefer,
                 .sources = sources,
                 .samples = samples}) {
   tell_processor(context, rates_.product_rate);

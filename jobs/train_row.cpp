@@ -27,6 +27,16 @@ std::string held_out_text(const std::vector<double>& losses) {
   return text;
 }
 
+/// Text of the preferences of a step, "  margin 0.1234, accuracy 75 %, log-probabilities -12.3 and -14.5"; "" in
+/// a job that learns none.
+std::string preference_text(const PreferenceRow& row) {
+  if (std::isnan(row.margin)) return "";
+  return fmt::format(
+      "  rewards {:.4f} and {:.4f}, margin {:.4f}, accuracy {:.0f} %, log-probabilities {:.3f} and {:.3f}",
+      row.chosen_reward, row.rejected_reward, row.margin, 100 * row.accuracy, row.chosen_log_prob,
+      row.rejected_log_prob);
+}
+
 /// Text of the load of the busiest expert over the mean of its layer, "  experts to 2.1x, 3 unused"; ""
 /// without MoE layers.
 std::string expert_text(const TrainRow& row, std::int64_t experts) {
@@ -57,6 +67,9 @@ TrainRow row_of_step(std::int64_t step, const StepMetrics& metrics, double learn
   row.expert_tokens = metrics.expert_tokens;
   row.aux_loss = metrics.aux_loss;
   row.left_out = metrics.left_out == LeftOut::kNo ? 0 : 1;
+  if (const auto& found = metrics.preferences)
+    row.preferences = {found->chosen_reward, found->rejected_reward, found->margin(),
+                       found->accuracy,      found->chosen_log_prob, found->rejected_log_prob};
   return row;
 }
 
@@ -66,12 +79,12 @@ bool has_held_out_loss(const TrainRow& row) {
 
 std::string step_line(const TrainRow& row, std::int64_t steps, std::int64_t experts, double seconds_left) {
   return fmt::format(
-      "step {}/{}  loss {:.5f}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} "
+      "step {}/{}  loss {:.5f}{}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} "
       "%){}  peak {}  left {}{}",
-      row.step, steps, row.loss, held_out_text(row.held_out_loss), row.grad_norm, row.learning_rate,
-      row.tokens_per_second, row.model_flops_per_second / 1e12, 100 * row.mfu, expert_text(row, experts),
-      format_mib(*std::ranges::max_element(row.peak_bytes)), console::time_text(seconds_left),
-      row.left_out != 0 ? "  update skipped" : "");
+      row.step, steps, row.loss, held_out_text(row.held_out_loss), preference_text(row.preferences),
+      row.grad_norm, row.learning_rate, row.tokens_per_second, row.model_flops_per_second / 1e12,
+      100 * row.mfu, expert_text(row, experts), format_mib(*std::ranges::max_element(row.peak_bytes)),
+      console::time_text(seconds_left), row.left_out != 0 ? "  update skipped" : "");
 }
 
 double seconds_left(std::int64_t step, std::int64_t first, std::int64_t total, double seconds_since_first) {

@@ -13,10 +13,12 @@ struct StepRange {
   [[nodiscard]] bool has(std::int64_t step) const { return first > 0 && step >= first && step <= last; }
 };
 
-enum class JobKind : std::uint8_t { kTrain, kLoad, kExport, kEvaluate, kGenerate };
+enum class JobKind : std::uint8_t { kTrain, kPrefer, kLoad, kExport, kEvaluate, kGenerate };
 
-/// Whether jobs of this kind train a model.
-[[nodiscard]] constexpr bool is_training(JobKind kind) { return kind == JobKind::kTrain; }
+/// Whether jobs of this kind train a model: on tokens, or on pairs of answers.
+[[nodiscard]] constexpr bool is_training(JobKind kind) {
+  return kind == JobKind::kTrain || kind == JobKind::kPrefer;
+}
 
 enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };
 

@@ -181,6 +181,29 @@ void expect_lora_settings(const JobConfig& c, JobProblems& problems) {
                   "found patterns, expected none, because with adapters every weight of the model is frozen");
 }
 
+/// Checks what is learnt of pairs, and that there is a reference where it is compared with one.
+void expect_prefer_settings(const JobConfig& c, JobProblems& problems) {
+  if (c.job.kind != JobKind::kPrefer) return;
+  const PreferSettings& prefer = c.prefer;
+  problems.expect(
+      c.data.answer == Answers::kAuto, {"data.answer", "job.kind"},
+      "found one answer of two, expected \"auto\", because job.kind = \"prefer\" learns from both");
+  const bool smooths = prefer.loss == PreferenceLoss::kSigmoid || prefer.loss == PreferenceLoss::kSigmoidNorm;
+  problems.expect(prefer.label_smoothing == 0 || smooths, {"prefer.label_smoothing", "prefer.loss"},
+                  fmt::format("found {:g}, expected 0, or prefer.loss = \"sigmoid\" or \"sigmoid_norm\"",
+                              prefer.label_smoothing));
+  if (!prefer.has_reference()) return;
+  problems.expect(
+      c.lora.trains(), {"prefer.reference", "prefer.loss", "lora.rank"},
+      "found a training of the model's own weights, expected adapters (lora.rank above 0), because "
+      "the reference is the model without its adapters; prefer.loss = \"orpo\" needs no reference");
+  problems.expect(
+      c.lora.start.empty() || prefer.reference == PreferenceReference::kBase,
+      {"prefer.reference", "lora.start"},
+      "found \"auto\", expected \"base\", which compares with the model without the adapter of lora.start; the "
+      "model with that adapter is no reference in this version");
+}
+
 /// Checks that the optimizer's formats fit its kind and the weights' type.
 void expect_optimizer_settings(JobConfig& c, JobProblems& problems) {
   OptimizerSettings& o = c.optimizer;
@@ -260,7 +283,7 @@ void check_contradictions(JobConfig& config, JobProblems& problems) {
       {"data.tokens", "job.kind", "data.source"},
       fmt::format(
           "found nothing, expected an HDF5 file with the dataset tokens, because job.kind is \"{}\"{}",
-          trains ? "train" : "evaluate", c.data.source.empty() ? "" : "; data.source is for training alone"));
+          name_of(c.job.kind), c.data.source.empty() ? "" : "; data.source is for training alone"));
   problems.expect(
       !trains || c.data.tokens.empty() || c.data.source.empty(), {"data.source", "data.tokens"},
       "found together with data.tokens, expected one of them: data.tokens = \"\" trains on the sources, "
@@ -282,6 +305,7 @@ void check_contradictions(JobConfig& config, JobProblems& problems) {
   expect_load_settings(c, problems);
   expect_export_settings(c, problems);
   expect_lora_settings(c, problems);
+  expect_prefer_settings(c, problems);
   expect_optimizer_settings(config, problems);
   problems.expect(c.schedule.warmup_steps <= c.train.steps, {"schedule.warmup_steps", "train.steps"},
                   fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,

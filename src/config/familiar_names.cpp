@@ -107,6 +107,12 @@ constexpr auto kKeys = std::to_array<FamiliarNames>({
     {"push_to_hub hub_model_id save_safetensors export_dir save_only_model",
      "expected export.path, with export.at_end = true"},
     {"max_new_tokens max_gen_toks", "expected generate.max_tokens"},
+    {"loss_type loss_types pref_loss dpo_loss preference_loss", "expected prefer.loss"},
+    {"dpo_beta pref_beta orpo_alpha orpo_beta", "expected prefer.beta"},
+    {"loss_weights rpo_alpha pref_ftx sft_loss_weight",
+     "expected prefer.sft_weight, the weight of the chosen answers' cross-entropy"},
+    {"ref_model ref_model_name_or_path reference_model ref_adapter_name precompute_ref_log_probs",
+     "expected prefer.reference: the model without its adapters is computed in the same passes"},
 });
 
 constexpr auto kTables = std::to_array<FamiliarNames>({
@@ -119,6 +125,7 @@ constexpr auto kTables = std::to_array<FamiliarNames>({
     {"scheduler lr_scheduler", "expected [schedule]"},
     {"checkpointing checkpoints saving", "expected [checkpoint]"},
     {"eval evaluation validation", "expected [evaluate]"},
+    {"dpo dpo_config orpo orpo_config preference preferences rlhf", "expected [prefer]"},
     {"generation sampling", "expected [generate]"},
     {"logging log wandb", "expected [metrics]"},
     {"deepspeed fsdp distributed parallelism", "expected [parallel]"},

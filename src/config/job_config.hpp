@@ -182,7 +182,7 @@ struct CheckpointSettings {
   [[nodiscard]] bool saves() const { return every_steps > 0 || every_minutes > 0; }
 };
 
-/// What a training learns of pairs of answers.
+/// Table [prefer].
 struct PreferSettings {
   PreferenceLoss loss = PreferenceLoss::kSigmoid;
   double beta = 0.1;           ///< factor of log-probabilities relative to the reference
@@ -291,6 +291,7 @@ struct JobConfig {
   EvaluateSettings evaluate;
   GuardSettings guard;
   ExportSettings export_;
+  PreferSettings prefer;
   GenerateSettings generate;
   MetricsSettings metrics;
   TraceSettings trace;

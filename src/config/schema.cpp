@@ -30,14 +30,17 @@ Choice<Enum> spelled() {
 
 Table job_table() {
   return TableBuilder("job", &JobConfig::job, "What runs, and where its results go")
-      .key("kind", &JobSettings::kind,
-           Choice<JobKind>{{{"train", JobKind::kTrain},
-                            {"load", JobKind::kLoad},
-                            {"export", JobKind::kExport},
-                            {"evaluate", JobKind::kEvaluate},
-                            {"generate", JobKind::kGenerate}}},
-           "what the job does: train a model; load the weights and report; load and export them; "
-           "evaluate the loss on tokens; or answer prompts")
+      .key(
+          "kind", &JobSettings::kind,
+          Choice<JobKind>{{{"train", JobKind::kTrain},
+                           {"prefer", JobKind::kPrefer},
+                           {"load", JobKind::kLoad},
+                           {"export", JobKind::kExport},
+                           {"evaluate", JobKind::kEvaluate},
+                           {"generate", JobKind::kGenerate}}},
+          "what the job does: train a model on tokens; train it to prefer one answer of a pair to the other; "
+          "load the weights and report; load and export them; evaluate the loss on tokens; or answer prompts")
+      .rules(kFixed)
       .key("output", &JobSettings::output, Path{},
            "run directory, created if missing; relative to the current working directory")
       .key("overwrite", &JobSettings::overwrite, Flag{},
@@ -436,6 +439,37 @@ Table export_table() {
       .done();
 }
 
+Table prefer_table() {
+  return TableBuilder(
+             "prefer", &JobConfig::prefer,
+             "Preferences that job.kind = \"prefer\" learns from pairs of answers; all else is as in "
+             "training")
+      .key("loss", &PreferSettings::loss,
+           Choice<PreferenceLoss>{{{"sigmoid", PreferenceLoss::kSigmoid},
+                                   {"sigmoid_norm", PreferenceLoss::kSigmoidNorm},
+                                   {"ipo", PreferenceLoss::kIpo},
+                                   {"hinge", PreferenceLoss::kHinge},
+                                   {"orpo", PreferenceLoss::kOrpo}}},
+           "loss of a pair: sigmoid, DPO's; sigmoid_norm, the same of mean log-probabilities, so that longer "
+           "answers do not count more; ipo; hinge; orpo, which needs no reference and adds the cross-entropy "
+           "of the chosen answer with its prompt")
+      .rules(kFixed)
+      .key("beta", &PreferSettings::beta, Real{1e-9, 1e6},
+           "strength of the preference: how much a log-probability counts relative to the reference's")
+      .key("label_smoothing", &PreferSettings::label_smoothing, Real{0, 0.5},
+           "probability that a pair has its answers the wrong way round; for sigmoid and sigmoid_norm")
+      .key("sft_weight", &PreferSettings::sft_weight, Real{0, 1e6},
+           "weight of the mean cross-entropy of the chosen answers' tokens, which is added to the loss; 0 = "
+           "not added")
+      .key("reference", &PreferSettings::reference,
+           Choice<PreferenceReference>{
+               {{"auto", PreferenceReference::kAuto}, {"base", PreferenceReference::kBase}}},
+           "model that the trained one is compared with: base, the model without its adapters, which is "
+           "computed in the same passes and held nowhere; auto, base for a new adapter")
+      .rules(kFixed)
+      .done();
+}
+
 Table evaluate_table() {
   return TableBuilder("evaluate", &JobConfig::evaluate, "Evaluation on held-out tokens while training")
       .key("tokens", &EvaluateSettings::tokens, Paths{},
@@ -553,7 +587,8 @@ const std::vector<Table>& schema() {
       job_table(),      model_table(),      parallel_table(),  load_table(),   data_table(),
       train_table(),    lora_table(),       optimizer_table(), memory_table(), device_table(),
       schedule_table(), checkpoint_table(), evaluate_table(),  guard_table(),  export_table(),
-      generate_table(), metrics_table(),    trace_table(),     debug_table(),  deadline_table()};
+      prefer_table(),   generate_table(),   metrics_table(),   trace_table(),  debug_table(),
+      deadline_table()};
   return tables;
 }
 

@@ -86,7 +86,9 @@ fs::path token_file_of(const fs::path& text, const JobContext& context, const st
 
 }  // namespace
 
-corpus::RowOptions row_options(const JobConfig& config) { return {.answers = config.data.answer}; }
+corpus::RowOptions row_options(const JobConfig& config) {
+  return {.answers = config.job.kind == JobKind::kPrefer ? Answers::kPair : config.data.answer};
+}
 
 std::vector<NamedText> texts_of(const JobConfig& config) {
   JobConfig copy = config;

@@ -33,8 +33,8 @@ struct Segment {
 std::vector<std::string> row_datasets(const hdf5::File& file) {
   const std::string phases = "/train/phase_seconds";
   std::vector<std::string> paths;
-  for (const std::string& group :
-       {std::string("/train"), phases, std::string("/moe"), std::string("/memory")}) {
+  for (const std::string& group : {std::string("/train"), phases, std::string("/moe"), std::string("/memory"),
+                                   std::string("/rewards"), std::string("/logps")}) {
     if (!file.exists(group)) continue;
     for (const std::string& name : file.children(group))
       if (const std::string path = fmt::format("{}/{}", group, name); path != phases && !is_former_name(path))

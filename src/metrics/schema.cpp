@@ -62,11 +62,39 @@ void add_held_out(const MetricsHeader& header, std::vector<StepColumn>& columns)
   columns.push_back(
       {{"/train/held_out_loss",
         DType::kFloat64,
-        "nat/token",
-        "Mean cross-entropy of each file of evaluate.tokens [step, file] after the step; NaN where it was "
-        "not evaluated",
+        header.prefers ? "1" : "nat/token",
+        header.prefers
+            ? "Loss of each file of evaluate.tokens [step, file] after the step, mean over its pairs; NaN where "
+              "it was not evaluated"
+            : "Mean cross-entropy of each file of evaluate.tokens [step, file] after the step; NaN where it "
+              "was not evaluated",
         {header.held_out_files}},
        list(&TrainRow::held_out_loss)});
+}
+
+void add_preferences(std::vector<StepColumn>& columns) {
+  const auto add = [&](const char* path, const char* units, const char* description,
+                       double PreferenceRow::*member) {
+    columns.push_back(
+        {{path, DType::kFloat64, units, description},
+         [member](const TrainRow& row) -> MetricValues { return std::vector{row.preferences.*member}; }});
+  };
+  add("/rewards/chosen", "nat",
+      "Reward of the chosen answer, mean over the step's pairs: prefer.beta times its log-probability less "
+      "that under the reference",
+      &PreferenceRow::chosen_reward);
+  add("/rewards/rejected", "nat", "Reward of the rejected answer, mean over the step's pairs",
+      &PreferenceRow::rejected_reward);
+  add("/rewards/margins", "nat", "Reward of the chosen answer less that of the rejected one, mean over pairs",
+      &PreferenceRow::margin);
+  add("/rewards/accuracies", "1", "Share of the step's pairs whose chosen answer has the larger reward",
+      &PreferenceRow::accuracy);
+  add("/logps/chosen", "nat",
+      "Log-probability of the chosen answer behind its prompt, mean over the step's pairs; of a token with "
+      "prefer.loss = \"orpo\"",
+      &PreferenceRow::chosen_log_prob);
+  add("/logps/rejected", "nat", "Log-probability of the rejected answer, likewise",
+      &PreferenceRow::rejected_log_prob);
 }
 
 void add_epochs(const MetricsHeader& header, std::vector<StepColumn>& columns) {
@@ -98,7 +126,9 @@ std::vector<EvaluationColumn> evaluation_columns(const std::string& prefix, cons
 
 std::vector<StepColumn> step_columns(const MetricsHeader& header) {
   std::vector<StepColumn> columns{
-      {{"/train/loss", DType::kFloat64, "nat/token", "Mean cross-entropy over all tokens of the step"},
+      {{"/train/loss", DType::kFloat64, header.prefers ? "1" : "nat/token",
+        header.prefers ? "Loss of the step, as [prefer] of job_toml defines it, mean over its pairs"
+                       : "Mean cross-entropy over all tokens of the step"},
        scalar(&TrainRow::loss)},
       {{"/train/grad_norm", DType::kFloat64, "1", "Euclidean norm of the whole gradient, before clipping"},
        scalar(&TrainRow::grad_norm)},
@@ -159,6 +189,7 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
           {header.world_size}},
          list(&TrainRow::device_peak_bytes)});
   if (header.moe_layers > 0) add_moe(header, columns);
+  if (header.prefers) add_preferences(columns);
   if (header.sources > 0) add_epochs(header, columns);
   if (header.held_out_files > 0) add_held_out(header, columns);
   columns.push_back({{"/train/step", DType::kInt64, "steps",

@@ -26,9 +26,20 @@ struct MetricsHeader {
   std::int64_t experts = 0;
   std::int64_t documents = 0;       ///< number of documents that will be evaluated; 0: no /evaluate
   std::int64_t held_out_files = 0;  ///< number of files evaluated while training; 0: no /train/held_out_loss
+  bool prefers = false;             ///< whether the job learns preferences; otherwise no /rewards and /logps
   std::int64_t sources = 0;         ///< number of token files to train on; 0: no /train/epochs
   std::int64_t samples = 0;         ///< most answers while training; 0: no /samples
   std::int64_t sample_tokens = 0;   ///< most tokens of one sample
+};
+
+/// Preferences between the pairs of a step, means over the pairs; NaN where the step has none.
+struct PreferenceRow {
+  double chosen_reward = std::numeric_limits<double>::quiet_NaN();
+  double rejected_reward = chosen_reward;
+  double margin = chosen_reward;
+  double accuracy = chosen_reward;
+  double chosen_log_prob = chosen_reward;
+  double rejected_log_prob = chosen_reward;
 };
 
 /// Row of one step.
@@ -52,7 +63,8 @@ struct TrainRow {
   double z_loss = std::numeric_limits<double>::quiet_NaN();
   /// Held-out loss of each file, in nats; NaN in steps without an evaluation.
   std::vector<double> held_out_loss{};
-  std::vector<double> epochs{};             ///< epochs of each source
+  std::vector<double> epochs{};  ///< epochs of each source
+  PreferenceRow preferences{};
   std::int64_t left_out = 0;                ///< whether the update was skipped: 1 or 0
   std::vector<std::int64_t> peak_bytes;     ///< peak bytes of each rank
   std::vector<std::int64_t> planned_bytes;  ///< planned bytes of each rank

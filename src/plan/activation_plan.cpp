@@ -130,6 +130,12 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
     forward = std::max(forward, bytes(/*with_mixers_graph=*/false));
     backward = std::max(backward, bytes(both_halves));
   }
+  // Hidden states of the reference, and of one micro-batch also what comes out of a layer; they last until the
+  // head.
+  if (work.has_reference) {
+    forward += (tokens + micro_tokens) * hidden * size;
+    backward = std::max(backward, head + tokens * hidden * size);
+  }
   const std::int64_t lasting =
       tokens * hidden * size + kept + exchange_bytes(model, size, load, group_tokens, micro_tokens);
   return {.forward = lasting + forward, .backward = work.trains ? lasting + backward : 0};

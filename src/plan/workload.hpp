@@ -26,10 +26,11 @@ struct Workload {
   std::int64_t threads = 0;
   bool on_device = false;  ///< computes on a GPU, and on more at once
 
-  bool drops_inputs = false;  ///< whether adapters have dropout
-  OptimizerMode optimizer{};  ///< formats of optimizer state, if the job trains
-  bool has_z_loss = false;    ///< whether routers have a z-loss
-  bool evaluates = false;     ///< whether the job evaluates held-out tokens while it trains
+  bool drops_inputs = false;   ///< whether adapters have dropout
+  OptimizerMode optimizer{};   ///< formats of optimizer state, if the job trains
+  bool has_z_loss = false;     ///< whether routers have a z-loss
+  bool has_reference = false;  ///< whether tokens also pass through the model without its adapters
+  bool evaluates = false;      ///< whether the job evaluates held-out tokens while it trains
   /// Staging bytes for saving a checkpoint to a file; 0: no checkpoints are saved.
   std::int64_t save_staging_bytes = 0;
 

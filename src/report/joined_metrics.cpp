@@ -71,7 +71,7 @@ JoinedMetrics::JoinedMetrics(std::span<const std::filesystem::path> segments) {
 
 void JoinedMetrics::find_columns() {
   for (const Segment& segment : segments_)
-    for (const char* group : {"/train", kPhases, "/moe", "/memory"})
+    for (const char* group : {"/train", kPhases, "/moe", "/memory", "/rewards", "/logps"})
       if (segment.kept > 0 && segment.file.exists(group)) add_columns(segment, group);
   std::ranges::sort(columns_, {}, &JoinedColumn::name);
 }

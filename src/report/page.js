@@ -319,6 +319,11 @@ section("Learning", [
   lineCard("Learning rate", seriesOf("learning_rate"), {zero: true}),
   lineCard("Load-balancing loss, before its coefficient", seriesOf("aux_loss")),
   lineCard("Router's z-loss, before its coefficient", seriesOf("z_loss"))]);
+section("Preferences", [
+  lineCard("Reward of the chosen answer less that of the rejected one", seriesOf("margin")),
+  lineCard("Share of pairs whose chosen answer has the larger reward", seriesOf("accuracy"), {zero: true, show: percent}),
+  lineCard("Log-probability of the chosen answer, nat", seriesOf("chosen_log_prob")),
+  lineCard("Log-probability of the rejected answer, nat", seriesOf("rejected_log_prob"))], "Means over the pairs of a step.");
 section("Speed", [
   lineCard("Throughput, tokens a second", seriesOf("tokens_per_second"), {zero: true}),
   lineCard("MFU: share of the measured rate of large matmuls", seriesOf("mfu"), {zero: true, show: percent})]);

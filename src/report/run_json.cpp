@@ -38,6 +38,10 @@ json series_json(const JoinedMetrics& metrics, const Thinning& thinning) {
                                           {"z_loss", "moe/z_loss"},
                                           {"busiest_load", "moe/busiest_load"},
                                           {"unused_experts", "moe/unused_experts"},
+                                          {"margin", "rewards/margins"},
+                                          {"accuracy", "rewards/accuracies"},
+                                          {"chosen_log_prob", "logps/chosen"},
+                                          {"rejected_log_prob", "logps/rejected"},
                                           {"tokens_per_second", "train/tokens_per_second"},
                                           {"mfu", "train/mfu"}}) {
     const JoinedColumn* column = metrics.find(column_name);

@@ -29,6 +29,28 @@ TEST(JobConfig, refuses_the_best_step_and_patience_without_what_they_need) {
       HasSubstr("expected checkpoint.every_steps or checkpoint.every_minutes above 0"));
 }
 
+TEST(JobConfig, refuses_preferences_that_have_no_reference) {
+  const std::vector<std::string> prefer{"job.kind=prefer"};
+  EXPECT_THAT(complaint("", prefer),
+              AllOf(HasSubstr("prefer.reference: found"), HasSubstr("lora.rank above 0")));
+  EXPECT_EQ(complaint("[prefer]\nloss = 'orpo'\n", prefer), "") << "it needs none";
+  const std::string adapter = "[lora]\nrank = 2\ntargets = 'q_proj'\n",
+                    started = "[lora]\nstart = 'adapter'\n";
+  EXPECT_EQ(complaint(adapter, prefer), "");
+  EXPECT_THAT(complaint(started, prefer), HasSubstr("expected \"base\""));
+  EXPECT_EQ(complaint(started + "[prefer]\nreference = 'base'\n", prefer), "");
+}
+
+TEST(JobConfig, refuses_preferences_with_settings_of_others) {
+  const std::vector<std::string> prefer{"job.kind=prefer", "lora.rank=2", "lora.targets=q_proj"};
+  EXPECT_THAT(complaint("[prefer]\nloss = 'ipo'\nlabel_smoothing = 0.1\n", prefer),
+              HasSubstr("prefer.label_smoothing: found 0.1, expected 0"));
+  EXPECT_EQ(complaint("[prefer]\nloss = 'sigmoid_norm'\nlabel_smoothing = 0.1\n", prefer), "");
+  std::vector<std::string> one_answer = prefer;
+  one_answer.emplace_back("data.answer=rejected");
+  EXPECT_THAT(complaint("", one_answer), HasSubstr("data.answer: found one answer of two"));
+}
+
 TEST(JobConfig, a_state_to_be_chosen_is_one_that_the_kind_has) {
   const JobConfig job = parse_job_config(
       kMinJob, "job.toml", std::vector<std::string>{"optimizer.kind=adafactor", "optimizer.fit=auto"});

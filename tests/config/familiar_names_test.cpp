@@ -43,6 +43,9 @@ TEST(FamiliarNames, of_other_trainers_are_answered_with_ours) {
                                    {"lora_alpha", "lora.alpha"},
                                    {"target_modules", "lora.targets"},
                                    {"packing", "data.pack"},
+                                   {"loss_type", "prefer.loss"},
+                                   {"rpo_alpha", "prefer.sft_weight"},
+                                   {"ref_model", "prefer.reference"},
                                    {"seed", "data.seed"},
                                    {"deepspeed", "sluice launch -n"},
                                    {"FSDP", "sluice launch -n"}})

@@ -67,6 +67,19 @@ TEST(MemoryPlan, experts_that_tokens_travel_to_need_no_buffers) {
   }
 }
 
+TEST(MemoryPlan, counts_the_hidden_states_of_a_reference) {
+  const test::SmallModel model;
+  Workload work = training(DType::kBFloat16);
+  const TokenLoad load{.own_sequences = 3, .group_sequences = work.micro_batch_sequences};
+  const ActivationBytes alone = plan_activations(model.description.config, work, load);
+  work.has_reference = true;
+  const ActivationBytes compared = plan_activations(model.description.config, work, load);
+  const std::int64_t sequences = 3 + std::min<std::int64_t>(3, work.micro_batch_sequences);
+  EXPECT_EQ(compared.forward - alone.forward,
+            sequences * work.pass_length * model.description.config.hidden_size * 2);
+  EXPECT_GE(compared.backward, alone.backward);
+}
+
 TEST(MemoryPlan, counts_only_what_the_kind_of_job_needs) {
   const test::SmallModel model;
   Workload work = training(DType::kBFloat16);

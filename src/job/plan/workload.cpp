@@ -39,13 +39,15 @@ Workload workload_of(const JobConfig& config, const Machine& machine) {
   }
   if (work.trains && config.generate.every_steps > 0)
     work.answers = {config.generate.batch_sequences, config.generate.max_sequence_length};
-  if (work.trains && config.data.pack)
+  const bool prefers = config.job.kind == JobKind::kPrefer;
+  if (work.trains && (config.data.pack || prefers))
     work.packing_bytes = config.data.pack_window * PackedWindow::kDocumentBytes *
                          std::max<std::int64_t>(1, std::ssize(config.data.source));
   work.threads = machine.threads;
   work.on_device = machine.device.memory() == MemoryKind::kDevice;
   work.optimizer = config.optimizer.mode();
   work.has_z_loss = work.trains && config.train.router_z_loss > 0;
+  work.has_reference = prefers && config.prefer.has_reference();
   work.evaluates = work.trains && config.evaluate.every_steps > 0;
   work.save_staging_bytes = save_staging_bytes(config, machine);
   work.keeps_attention = config.train.recompute != Recompute::kAll;

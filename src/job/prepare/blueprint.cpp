@@ -90,6 +90,11 @@ ModelDescription described(const JobConfig& config, const std::optional<PeftAdap
   model.adapters = adapter ? adapter->adapters : described_adapters(config, model.manifest);
   if (is_training(config.job.kind)) {
     require_no_dropout(model.adapters, model.manifest);
+    if (config.job.kind == JobKind::kPrefer && model.adapters.dropout > 0)
+      fail(ExitCode::kBadConfig,
+           "lora.dropout: found {:g}{}, expected 0: job.kind = \"prefer\" compares log-probabilities, which "
+           "dropout would change from pass to pass",
+           model.adapters.dropout, config.lora.start.empty() ? "" : " in the adapter of lora.start");
     static_cast<void>(balancing_coefficient(config.train, model.config));
     require_routers(config.train, model.config);
     require_movable_biases(config, model.config);

@@ -14,6 +14,14 @@ namespace sluice {
 
 std::string key_of_source(std::size_t index) { return fmt::format("data.source[{}].tokens", index); }
 
+namespace {
+
+PackOptions packed_pairs(const DataSettings& data, bool is_alone) {
+  return {data.pack_window, data.long_documents, PackUnit::kPair, is_alone};
+}
+
+}  // namespace
+
 BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
   const DataSettings& data = config.data;
   TokenFileOptions file{.sequence_length = data.sequence_length, .vocab_size = vocab_size};
@@ -28,6 +36,7 @@ BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
       sources.push_back({source.tokens, source.weight, key_of_source(sources.size())});
   std::optional<PackOptions> pack;
   if (data.pack && !evaluates) pack = {data.pack_window, data.long_documents};
+  if (config.job.kind == JobKind::kPrefer) pack = packed_pairs(data, /*is_alone=*/!data.pack);
   return {.sources = std::move(sources),
           .file = file,
           .batch_sequences = config.train.batch_sequences,
@@ -44,16 +53,19 @@ BatchOptions held_out_options(const JobConfig& config, const std::filesystem::pa
   evaluation.data.tokens = tokens;
   BatchOptions options = batch_options(evaluation, vocab_size);
   options.sources.front().key = "evaluate.tokens";
+  if (config.job.kind == JobKind::kPrefer) options.pack = packed_pairs(config.data, /*is_alone=*/true);
   return options;
 }
 
 TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& model) {
-  TrainerOptions options{.sequence_length = config.data.sequence_length,
-                         .train = config.train,
-                         .optimizer = config.optimizer,
-                         .adapter_dropout = model.adapters.dropout,
-                         .adapter_seed = static_cast<std::uint64_t>(config.lora.seed),
-                         .on_nonfinite = config.guard.on_nonfinite};
+  TrainerOptions options{
+      .sequence_length = config.data.sequence_length,
+      .train = config.train,
+      .optimizer = config.optimizer,
+      .prefer = config.job.kind == JobKind::kPrefer ? std::optional(config.prefer) : std::nullopt,
+      .adapter_dropout = model.adapters.dropout,
+      .adapter_seed = static_cast<std::uint64_t>(config.lora.seed),
+      .on_nonfinite = config.guard.on_nonfinite};
   options.train.aux_loss_coefficient = balancing_coefficient(config.train, model.config);
   return options;
 }
