@@ -1,6 +1,7 @@
 // Enumerations of the keys of a job file that choose between a few values: one for each such key.
 #pragma once
 
+#include "base/answers.hpp"
 #include "base/optimizer_mode.hpp"
 
 #include <cstdint>
@@ -50,14 +51,6 @@ enum class LoadSink : std::uint8_t { kShards, kDiscard };
 enum class DataOrder : std::uint8_t {
   kShuffle,  ///< a new seeded permutation each time all sequences were used
   kSequential,
-};
-
-/// Answers that are taken from a row with a chosen and a rejected one.
-enum class Answers : std::uint8_t {
-  kAuto,      ///< the chosen one, with a line that says so
-  kChosen,    ///< the chosen one
-  kRejected,  ///< the rejected one
-  kPair,      ///< both: each row must have two
 };
 
 /// Treatment of packed documents with more tokens than a sequence has.

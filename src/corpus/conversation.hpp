@@ -2,7 +2,7 @@
 // for texts to be learnt, and for prompts to be answered.
 #pragma once
 
-#include "config/choices.hpp"
+#include "base/answers.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 

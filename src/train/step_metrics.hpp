@@ -1,6 +1,7 @@
 // Metrics of a train step. Needs no LibTorch.
 #pragma once
 
+#include "train/objective/objective_result.hpp"
 #include "train/phase_timer.hpp"
 
 #include <cstdint>
@@ -12,16 +13,6 @@ namespace sluice {
 
 /// Why the update of a step was skipped.
 enum class LeftOut : std::uint8_t { kNo, kNonFinite, kSpike, kNoTarget };
-
-/// Preferences of a model between the pairs of a step, means over the pairs.
-struct PreferenceMetrics {
-  double chosen_reward = 0, rejected_reward = 0;  ///< PairLoss::reward_chosen and reward_rejected
-  double accuracy = 0;  ///< share of pairs whose chosen answer has the larger reward
-  double chosen_log_prob = 0, rejected_log_prob = 0;  ///< PairLoss::logp_chosen and logp_rejected, nats
-  bool has_margin = false;                            ///< whether the rewards of any pair differ
-
-  [[nodiscard]] double margin() const { return chosen_reward - rejected_reward; }
-};
 
 /// Metrics of a step; the same on every rank, except for the times of the phases.
 struct StepMetrics {

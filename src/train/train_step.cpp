@@ -127,7 +127,9 @@ bool Trainer::head(StepState& step) {
   std::vector<double> sums = head_losses(step);
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   comm_.all_reduce_sum(std::span(sums));
-  step.objective->finish(sums, step.metrics);
+  const ObjectiveResult result = step.objective->finish(sums);
+  step.metrics.loss = result.loss;
+  step.metrics.preferences = result.preferences;
   if (std::isfinite(step.metrics.loss) && step.metrics.loss <= step.largest_loss) {
     reducer_.reduce(stages_.head);
     return true;

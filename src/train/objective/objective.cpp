@@ -27,15 +27,15 @@ void PreferenceObjective::add(std::size_t micro_batch, const at::Tensor& losses,
   pairs_.add(sequences_of(micro_batch, losses.numel()), ops::host_values<double>(losses), sums);
 }
 
-void PreferenceObjective::finish(std::span<const double> sums, StepMetrics& metrics) const {
-  metrics.loss = preference_loss(settings_, sums);
+ObjectiveResult PreferenceObjective::finish(std::span<const double> sums) const {
   const auto mean = [&](PreferenceSum sum) { return sums[sum] / sums[kPairs]; };
-  metrics.preferences = {.chosen_reward = mean(kChosenRewards),
-                         .rejected_reward = mean(kRejectedRewards),
-                         .accuracy = mean(kRightPairs),
-                         .chosen_log_prob = mean(kChosenLogProbs),
-                         .rejected_log_prob = mean(kRejectedLogProbs),
-                         .has_margin = sums[kPairsWithMargin] > 0};
+  return {.loss = preference_loss(settings_, sums),
+          .preferences = PreferenceMetrics{.chosen_reward = mean(kChosenRewards),
+                                           .rejected_reward = mean(kRejectedRewards),
+                                           .accuracy = mean(kRightPairs),
+                                           .chosen_log_prob = mean(kChosenLogProbs),
+                                           .rejected_log_prob = mean(kRejectedLogProbs),
+                                           .has_margin = sums[kPairsWithMargin] > 0}};
 }
 
 }  // namespace sluice

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ops/loss.hpp"
+#include "train/objective/objective_result.hpp"
 #include "train/objective/preference_batch.hpp"
-#include "train/step_metrics.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -33,8 +33,8 @@ class Objective {
   [[nodiscard]] virtual std::vector<double> no_sums() const = 0;
   /// Adds a micro-batch with the `losses` [b, L] (float64) of its tokens.
   virtual void add(std::size_t micro_batch, const at::Tensor& losses, std::vector<double>& sums) const = 0;
-  /// Sets the loss, and what the objective tells beside it, from the sums over all ranks.
-  virtual void finish(std::span<const double> sums, StepMetrics& metrics) const = 0;
+  /// The step's loss from the sums over all ranks.
+  [[nodiscard]] virtual ObjectiveResult finish(std::span<const double> sums) const = 0;
 
  protected:
   Objective() = default;
@@ -51,8 +51,8 @@ class CrossEntropyObjective final : public Objective {
   void add(std::size_t /*micro_batch*/, const at::Tensor& losses, std::vector<double>& sums) const override {
     sums.front() += losses.sum().item<double>();
   }
-  void finish(std::span<const double> sums, StepMetrics& metrics) const override {
-    metrics.loss = sums.front() / targets_;
+  [[nodiscard]] ObjectiveResult finish(std::span<const double> sums) const override {
+    return {.loss = sums.front() / targets_};
   }
 
  private:
@@ -73,7 +73,7 @@ class PreferenceObjective final : public Objective {
     return std::vector<double>(kPreferenceSumCount, 0.0);
   }
   void add(std::size_t micro_batch, const at::Tensor& losses, std::vector<double>& sums) const override;
-  void finish(std::span<const double> sums, StepMetrics& metrics) const override;
+  [[nodiscard]] ObjectiveResult finish(std::span<const double> sums) const override;
 
  private:
   [[nodiscard]] Range sequences_of(std::size_t micro_batch, std::int64_t tokens) const;
