@@ -207,9 +207,9 @@ void StepSave::share_companions(const SavedStep& step) const {
 
 /// Writes the manifest; called on the first rank of each disk.
 void StepSave::write_manifest(const SavedStep& step) const {
-  fault_point("checkpoint.damaged", comm_.rank());
+  fault_point("checkpoint.manifest", comm_.rank());
   OutputFile manifest = create_manifest(staged_->path(), step);
-  fault_point("checkpoint.damaged", comm_.rank());
+  fault_point("checkpoint.manifest", comm_.rank());
   manifest.close();
 }
 
