@@ -14,11 +14,16 @@ struct StepRange {
   [[nodiscard]] bool has(std::int64_t step) const { return first > 0 && step >= first && step <= last; }
 };
 
-enum class JobKind : std::uint8_t { kTrain, kPrefer, kLoad, kExport, kEvaluate, kGenerate };
+enum class JobKind : std::uint8_t { kTrain, kPrefer, kLoad, kExport, kEvaluate, kGenerate, kScore };
 
 /// Whether jobs of this kind train a model: on tokens, or on pairs of answers.
 [[nodiscard]] constexpr bool is_training(JobKind kind) {
   return kind == JobKind::kTrain || kind == JobKind::kPrefer;
+}
+
+/// Whether jobs of a kind read every token of data.tokens once, and learn nothing.
+[[nodiscard]] constexpr bool evaluates_tokens(JobKind kind) {
+  return kind == JobKind::kEvaluate || kind == JobKind::kScore;
 }
 
 enum class ModelInit : std::uint8_t { kCheckpoint, kRandom };

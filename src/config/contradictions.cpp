@@ -261,6 +261,7 @@ void expect_result_file(const JobConfig& c, const std::string& key, const std::f
 void expect_result_files(const JobConfig& c, JobProblems& problems) {
   expect_result_file(c, "metrics.file", c.metrics.file, problems);
   expect_result_file(c, "generate.output", c.generate.output, problems);
+  expect_result_file(c, "score.file", c.score.file, problems);
   if (c.debug.dump.empty()) return;
   expect_result_file(c, "debug.dump", c.debug.dump, problems);
   const std::filesystem::path dump = place_of(c.job.output / c.debug.dump);
@@ -277,7 +278,7 @@ void expect_result_files(const JobConfig& c, JobProblems& problems) {
 void check_contradictions(JobConfig& config, JobProblems& problems) {
   const JobConfig& c = config;
   const bool trains = is_training(c.job.kind);
-  const bool reads_tokens = trains || c.job.kind == JobKind::kEvaluate;
+  const bool reads_tokens = trains || evaluates_tokens(c.job.kind);
   problems.expect(
       !reads_tokens || !c.data.tokens.empty() || (trains && !c.data.source.empty()),
       {"data.tokens", "job.kind", "data.source"},

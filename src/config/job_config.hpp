@@ -248,6 +248,12 @@ struct GenerateSettings {
   bool ignore_eos = false;
 };
 
+/// Table [score].
+struct ScoreSettings {
+  std::filesystem::path file = "scores.h5";  ///< file of scores, relative to the run directory
+  bool tokens = false;                       ///< whether the log-probability of each token is kept
+};
+
 /// Table [metrics].
 struct MetricsSettings {
   std::filesystem::path file = "metrics.h5";  ///< metrics file, relative to the run directory
@@ -293,6 +299,7 @@ struct JobConfig {
   ExportSettings export_;
   PreferSettings prefer;
   GenerateSettings generate;
+  ScoreSettings score;
   MetricsSettings metrics;
   TraceSettings trace;
   DebugSettings debug;

@@ -37,9 +37,11 @@ Table job_table() {
                            {"load", JobKind::kLoad},
                            {"export", JobKind::kExport},
                            {"evaluate", JobKind::kEvaluate},
-                           {"generate", JobKind::kGenerate}}},
+                           {"generate", JobKind::kGenerate},
+                           {"score", JobKind::kScore}}},
           "what the job does: train a model on tokens; train it to prefer one answer of a pair to the other; "
-          "load the weights and report; load and export them; evaluate the loss on tokens; or answer prompts")
+          "load the weights and report; load and export them; evaluate the loss on tokens; "
+          "answer prompts; or keep the log-probability of each document")
       .rules(kFixed)
       .key("output", &JobSettings::output, Path{},
            "run directory, created if missing; relative to the current working directory")
@@ -174,12 +176,14 @@ Table data_table() {
            "bytes of memory on rank 0",
            "documents")
       .rules(kFixed)
-      .key("long_documents", &DataSettings::long_documents,
-           Choice<LongDocuments>{{{"split", LongDocuments::kSplit},
-                                  {"cut", LongDocuments::kCut},
-                                  {"leave_out", LongDocuments::kLeaveOut}}},
-           "treatment of packed documents that exceed sequence_length: split over several sequences, cut "
-           "after the first one, or left out")
+      .key(
+          "long_documents", &DataSettings::long_documents,
+          Choice<LongDocuments>{{{"split", LongDocuments::kSplit},
+                                 {"cut", LongDocuments::kCut},
+                                 {"leave_out", LongDocuments::kLeaveOut}}},
+          "treatment of packed documents that exceed sequence_length: split over several sequences, cut "
+          "after the first one, or left out; pairs and scores need documents whole, and split refuses longer "
+          "ones; of a pair, cut takes ends of the answers, of the longer one first")
       .rules(kFixed)
       .done();
 }
@@ -534,6 +538,14 @@ Table generate_table() {
       .done();
 }
 
+Table score_table() {
+  return TableBuilder("score", &JobConfig::score, "Log-probabilities of documents, by job.kind = \"score\"")
+      .key("file", &ScoreSettings::file, Path{}, "HDF5 file of scores; relative to job.output")
+      .key("tokens", &ScoreSettings::tokens, Flag{},
+           "whether the log-probability of each token is kept too, 4 bytes a token of the file")
+      .done();
+}
+
 Table metrics_table() {
   return TableBuilder("metrics", &JobConfig::metrics, "Metrics file and printed lines of the run")
       .key("file", &MetricsSettings::file, Path{}, "HDF5 metrics file; relative to the run directory")
@@ -584,11 +596,11 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),      model_table(),      parallel_table(),  load_table(),   data_table(),
-      train_table(),    lora_table(),       optimizer_table(), memory_table(), device_table(),
-      schedule_table(), checkpoint_table(), evaluate_table(),  guard_table(),  export_table(),
-      prefer_table(),   generate_table(),   metrics_table(),   trace_table(),  debug_table(),
-      deadline_table()};
+      job_table(),      model_table(),      parallel_table(),  load_table(),    data_table(),
+      train_table(),    lora_table(),       optimizer_table(), memory_table(),  device_table(),
+      schedule_table(), checkpoint_table(), evaluate_table(),  guard_table(),   export_table(),
+      prefer_table(),   generate_table(),   score_table(),     metrics_table(), trace_table(),
+      debug_table(),    deadline_table()};
   return tables;
 }
 

@@ -42,6 +42,9 @@ class BatchSource {
   /// Number of epochs of each source completed before the batch of `step`, on rank 0; empty on other ranks.
   [[nodiscard]] std::vector<double> epochs(std::int64_t step);
 
+  /// The token files, on rank 0; null on other ranks.
+  [[nodiscard]] SourceFiles* files() { return files_ ? &*files_ : nullptr; }
+
   /// Collective over the communicator. Digest that identifies the token files, see
   /// SourceFiles::sample_digest().
   [[nodiscard]] std::string sample_digest();

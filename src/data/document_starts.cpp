@@ -64,6 +64,15 @@ void DocumentStarts::mark(std::int64_t first, std::span<TokenMark> marks) const 
       if (first <= start && start < end) marks[static_cast<std::size_t>(start - first)] = TokenMark::kBegins;
 }
 
+std::int64_t DocumentStarts::document_at(std::int64_t token) const {
+  const std::int64_t before = begins_unmarked_ ? 1 : 0;
+  const std::int64_t block = std::ranges::upper_bound(first_of_block_, token) - first_of_block_.begin() - 1;
+  if (block < 0) return 0;
+  std::vector<std::int64_t> room;
+  const std::span<const std::int64_t> starts = read_block(block, room);
+  return before + block * kBlock + (std::ranges::upper_bound(starts, token) - starts.begin()) - 1;
+}
+
 std::vector<TokenRange> DocumentStarts::runs(std::span<const std::int64_t> documents) const {
   std::vector<TokenRange> runs;
   runs.reserve(documents.size());

@@ -32,6 +32,8 @@ class DocumentStarts {
 
   /// Number of documents in the file; tokens before the first begin are a document too.
   [[nodiscard]] std::int64_t documents() const { return count_ + (begins_unmarked_ ? 1 : 0); }
+  /// Number of the document in which a token lies. Reads a block.
+  [[nodiscard]] std::int64_t document_at(std::int64_t token) const;
   /// Tokens of each of the given documents, whose numbers must ascend. Reads the blocks in which they lie.
   [[nodiscard]] std::vector<TokenRange> runs(std::span<const std::int64_t> documents) const;
 

@@ -52,6 +52,7 @@ class SourceFiles {
   /// number, with padding.
   void read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids, std::span<TokenMark> marks);
 
+  [[nodiscard]] const TokenFile& file(std::size_t source) const { return sources_[source].file; }
   /// Packer of a source, if its documents are packed; else null.
   [[nodiscard]] Packer* packer(std::size_t source) {
     return sources_[source].packer ? &*sources_[source].packer : nullptr;

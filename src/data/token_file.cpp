@@ -216,10 +216,11 @@ bool TokenFile::holds_target(std::span<const TokenMark> marks) const {
 
 const DocumentStarts& TokenFile::packable_documents() const {
   if (!is_stream_ || !starts_)
-    fail({ExitCode::kBadData, "data.token_file"},
-         "data.pack: {} {}; packing needs the documents of a stream, as sluice tokenize writes them",
-         file_.name(),
-         is_stream_ ? "has no dataset 'document_starts'" : "has rows, each of which is a sequence already");
+    fail(
+        {ExitCode::kBadData, "data.token_file"},
+        "data.pack: {} {}; packing needs the documents of a stream, as sluice tokenize writes them, and so do pairs and scores",
+        file_.name(),
+        is_stream_ ? "has no dataset 'document_starts'" : "has rows, each of which is a sequence already");
   return *starts_;
 }
 

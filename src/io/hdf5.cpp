@@ -39,6 +39,13 @@ Handle creating_access(const Doing& doing) {
   return access;
 }
 
+/// HDF5's own descriptor of an open file.
+int descriptor_of(const Handle& file, const Handle& access, const Doing& doing) {
+  void* descriptor = nullptr;
+  check(H5Fget_vfd_handle(file.id(), access.id(), &descriptor), doing);
+  return *static_cast<int*>(descriptor);
+}
+
 Handle space_of(const std::vector<hsize_t>& shape, bool can_grow, const Doing& doing) {
   if (shape.empty()) return own<H5Sclose>(H5Screate(H5S_SCALAR), doing);
   std::vector<hsize_t> most = shape;
@@ -165,14 +172,27 @@ File File::create(const std::filesystem::path& path, std::string shown_name) {
   const Doing doing{ExitCode::kIo, "create", "", name};
   const Handle access = creating_access(doing);
   Handle file = own<H5Fclose>(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.id()), doing);
-  void* descriptor = nullptr;
-  check(H5Fget_vfd_handle(file.id(), access.id(), &descriptor), doing);
+  const int descriptor = descriptor_of(file, access, doing);
   H5F_info2_t info;
   check(H5Fget_info2(file.id(), &info), doing);
   SLUICE_ASSERT(info.super.version == 0,
                 "{} has a superblock of version {}, which this version does not write", name,
                 info.super.version);
-  return File(name, std::move(file), *static_cast<int*>(descriptor));
+  return File(name, std::move(file), descriptor);
+}
+
+File File::open_to_change(const std::filesystem::path& path) {
+  silence();
+  static_cast<void>(InputFile::open(path));
+  const std::string name = path.string();
+  const Doing doing{ExitCode::kBadData, "open", "", name};
+  const Handle access = creating_access(doing);
+  Handle file = own<H5Fclose>(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.id()), doing);
+  const int descriptor = descriptor_of(file, access, doing);
+  File opened(name, std::move(file), descriptor);
+  // Nothing grows, and the library itself cuts off what the file has behind its objects.
+  opened.declared_bytes_ = opened.allocated_bytes();
+  return opened;
 }
 
 bool File::exists(const std::string& path) const {

@@ -112,6 +112,9 @@ class File {
   /// or by its path.
   static File create(const std::filesystem::path& path, std::string shown_name = "");
 
+  /// Opens a file that create() made, to change what its datasets and attributes hold. Error(kBadData) as open().
+  static File open_to_change(const std::filesystem::path& path);
+
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool exists(const std::string& path) const;
   /// Names of a group's members, in alphabetical order.

@@ -95,6 +95,8 @@ std::vector<Result> files_of(const JobConfig& config) {
   std::vector<Result> files = results_of(config);
   if (answers_prompts(config))
     files.push_back({"generate.output", config.job.output / config.generate.output});
+  if (config.job.kind == JobKind::kScore)
+    files.push_back({"score.file", config.job.output / config.score.file});
   return files;
 }
 

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 void for_each_token_path(JobConfig& config,
                          const std::function<void(fs::path& path, const std::string& key)>& visit) {
   const bool trains = is_training(config.job.kind);
-  if (!trains && config.job.kind != JobKind::kEvaluate) return;
+  if (!trains && !evaluates_tokens(config.job.kind)) return;
   if (!config.data.tokens.empty()) visit(config.data.tokens, "data.tokens");
   if (!trains) return;
   for (std::size_t i = 0; i < config.data.source.size(); ++i)

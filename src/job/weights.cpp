@@ -128,7 +128,7 @@ void require_none(const JobConfig& config, const std::string& tensor) {
 void require_finite(JobContext& context, const ShardArena& arena) {
   const JobConfig& config = context.config();
   const ParameterManifest& manifest = context.blueprint.model.manifest;
-  if (!is_training(config.job.kind) && config.job.kind != JobKind::kEvaluate) return;
+  if (!is_training(config.job.kind) && !evaluates_tokens(config.job.kind)) return;
   NonFinite own;  // finding of this rank; none if its weights lie on a disk, which may differ between ranks
   if (arena.paged() == nullptr) own = find_non_finite(arena, manifest);
   require_none(config, first_of_ranks(context.comm, own));

@@ -38,6 +38,7 @@ page_cache = "drop"
 unified_memory = true
 memory_limit = "64MiB"
 [data]
+answer = "rejected"
 tokens = "t.h5"
 sequence_length = 7
 seed = 1
@@ -129,6 +130,9 @@ spike_factor = 10
 spike_window = 5
 max_skipped_steps = 3
 compare_ranks_every = 2
+[score]
+file = "s.h5"
+tokens = true
 [metrics]
 file = "m.h5"
 log_every = 7

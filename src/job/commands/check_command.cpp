@@ -5,6 +5,7 @@
 #include "corpus/model_tokens.hpp"
 #include "corpus/source/source_form.hpp"
 #include "corpus/text_survey.hpp"
+#include "data/score_file.hpp"
 #include "data/source_files.hpp"
 #include "io/file.hpp"
 #include "job/answers/job_prompts.hpp"
@@ -113,6 +114,11 @@ DataIdentity check_sources(const Examination& job, const JobConfig& config, cons
   SourceFiles files(options);
   check_pieces(files);
   job.line("data      {}", data_text(config, files.facts()));
+  if (config.job.kind == JobKind::kScore) {
+    const std::int64_t documents = files.facts().front().documents, tokens = files.file(0).token_count();
+    job.line("scores    {} of {}, to {}", format_bytes(score_bytes(documents, tokens, config.score.tokens)),
+             counted(documents, "document"), (config.job.output / config.score.file).string());
+  }
   return {files.mixture().sequences(), files.sample_digest(), files.whole_digest()};
 }
 
@@ -148,7 +154,7 @@ std::optional<DataIdentity> check_token_inputs(Examination& job, const JobConfig
   const std::int64_t vocab_size =
       job.plan ? job.plan->blueprint->model.config.vocab_size : std::numeric_limits<std::int64_t>::max();
   const bool trains = is_training(config.job.kind);
-  if (!trains && config.job.kind != JobKind::kEvaluate) return std::nullopt;
+  if (!trains && !evaluates_tokens(config.job.kind)) return std::nullopt;
   std::optional<std::vector<NamedText>> texts;
   findings.examine([&] { texts = texts_of(config); });
   if (!texts) return std::nullopt;  // a pipe or compressed file is no input of tokens

@@ -1,5 +1,6 @@
 #include "base/bytes.hpp"
 #include "config/schema.hpp"
+#include "data/score_file.hpp"
 #include "job/commands/commands.hpp"
 #include "job/plan/advice.hpp"
 #include "job/plan/job_plan.hpp"
@@ -155,6 +156,9 @@ int plan_command(const PlanArguments& arguments) {
   console::line("  The process itself, with its code and libraries, comes on top.");
   print_mode(plan, view.memory_limit.has_value());
   print_saves(plan);
+  if (plan.config().job.kind == JobKind::kScore)
+    console::line("  The file of scores takes {} bytes a document{}.", kScoreBytes,
+                  plan.config().score.tokens ? fmt::format(", and {} a token", kTokenScoreBytes) : "");
   if (plan.resumed)
     console::line("  It goes on from step {}, {}.", plan.resumed->found.step.step,
                   plan.resumed->found.path.string());

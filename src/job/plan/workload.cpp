@@ -24,8 +24,7 @@ std::int64_t save_staging_bytes(const JobConfig& config, const Machine& machine)
 Workload workload_of(const JobConfig& config, const Machine& machine) {
   Workload work;
   work.trains = is_training(config.job.kind);
-  work.computes =
-      work.trains || config.job.kind == JobKind::kEvaluate || config.job.kind == JobKind::kGenerate;
+  work.computes = work.trains || evaluates_tokens(config.job.kind) || config.job.kind == JobKind::kGenerate;
   work.keeps_weights = config.load.sink == LoadSink::kShards;
   work.dtype = config.model.dtype;
   work.pass_length = config.data.sequence_length;
@@ -40,7 +39,7 @@ Workload workload_of(const JobConfig& config, const Machine& machine) {
   if (work.trains && config.generate.every_steps > 0)
     work.answers = {config.generate.batch_sequences, config.generate.max_sequence_length};
   const bool prefers = config.job.kind == JobKind::kPrefer;
-  if (work.trains && (config.data.pack || prefers))
+  if ((work.trains && (config.data.pack || prefers)) || config.job.kind == JobKind::kScore)
     work.packing_bytes = config.data.pack_window * PackedWindow::kDocumentBytes *
                          std::max<std::int64_t>(1, std::ssize(config.data.source));
   work.threads = machine.threads;

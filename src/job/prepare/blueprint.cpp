@@ -75,7 +75,7 @@ void require_short_sequences(const JobConfig& config, const ModelConfig& model) 
   };
   if (limit.tokens == 0) return;
   const JobKind kind = config.job.kind;
-  if (is_training(kind) || kind == JobKind::kEvaluate)
+  if (is_training(kind) || evaluates_tokens(kind))
     require("data.sequence_length", config.data.sequence_length);
   if (kind == JobKind::kGenerate || (is_training(kind) && config.generate.every_steps > 0))
     require("generate.max_sequence_length", config.generate.max_sequence_length);

@@ -26,7 +26,7 @@ BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
   const DataSettings& data = config.data;
   TokenFileOptions file{.sequence_length = data.sequence_length, .vocab_size = vocab_size};
   if (data.separator_token >= 0) file.separator_token = data.separator_token;
-  const bool evaluates = config.job.kind == JobKind::kEvaluate;
+  const bool evaluates = evaluates_tokens(config.job.kind);
   file.keep_rest = evaluates;
   std::vector<TokenSource> sources;
   if (evaluates || data.source.empty())
@@ -37,6 +37,7 @@ BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
   std::optional<PackOptions> pack;
   if (data.pack && !evaluates) pack = {data.pack_window, data.long_documents};
   if (config.job.kind == JobKind::kPrefer) pack = packed_pairs(data, /*is_alone=*/!data.pack);
+  if (config.job.kind == JobKind::kScore) pack = {data.pack_window, data.long_documents, PackUnit::kDocument};
   return {.sources = std::move(sources),
           .file = file,
           .batch_sequences = config.train.batch_sequences,

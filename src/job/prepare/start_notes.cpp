@@ -50,7 +50,7 @@ std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& m
     notes.push_back(fmt::format(
         "config.json has keys that this version does not know, and leaves out what they would change: {}",
         join_some(model.unknown_keys, 20)));
-  if (!is_training(config.job.kind) && config.job.kind != JobKind::kEvaluate) return notes;
+  if (!is_training(config.job.kind) && !evaluates_tokens(config.job.kind)) return notes;
   if (is_training(config.job.kind) && !config.checkpoint.saves() && !config.export_.ends_with_export())
     notes.push_back(
         "this job neither saves its state nor exports its weights: what it trains is lost when it ends. "

@@ -1,0 +1,144 @@
+#include "score_output.hpp"
+
+#include "base/digest.hpp"
+#include "base/fault.hpp"
+#include "base/text.hpp"
+#include "comm/long_work.hpp"
+#include "comm/root_exchange.hpp"
+#include "comm/run_together.hpp"
+#include "config/schema.hpp"
+#include "process/console.hpp"
+#include "weights/sampled_digest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+/// Digest of the model's files and of the numbers that it computes with.
+std::string model_digest(const ModelSettings& model) {
+  const char* const init = model.init == ModelInit::kCheckpoint ? "checkpoint" : "random";
+  return digest_of(fmt::format("{} {} {} {}", sampled_digest(model.path), init, name_of(model.dtype),
+                               name_of(model.frozen_format)))
+      .hex();
+}
+
+/// Key of the scores, on rank 0. Calls `tell` between its parts.
+ScoreKey key_of(const JobContext& context, const TokenFile& file, const std::function<void()>& tell) {
+  const JobConfig& config = context.config();
+  ScoreKey key;
+  key.tokens_digest = file.digest().hex();
+  tell();
+  key.model_digest = model_digest(config.model);
+  tell();
+  key.adapter_digest = sampled_digest(config.model.adapter);
+  key.structure_hash = context.blueprint.model.manifest.structure_hash().hex();
+  if (config.data.long_documents == LongDocuments::kCut) key.long_documents = "cut";
+  if (config.data.long_documents == LongDocuments::kLeaveOut) key.long_documents = "leave_out";
+  key.vocab_size = context.blueprint.model.config.vocab_size;
+  key.sequence_length = config.data.sequence_length;
+  key.batch_sequences = config.train.batch_sequences;
+  key.pack_window = config.data.pack_window;
+  key.documents = file.packable_documents().documents();
+  key.tokens = file.token_count();
+  key.has_tokens = config.score.tokens;
+  return key;
+}
+
+}  // namespace
+
+ScoreOutput::ScoreOutput(JobContext& context, BatchSource& tokens)
+    : context_(context), tokens_(tokens), sequences_(tokens.sequence_count()) {
+  std::array<std::int64_t, 2> state{};
+  run_long_on_root(context.comm, [&](const std::function<void()>& tell) {
+    const ScoreKey key = key_of(context, tokens.files()->file(0), tell);
+    writer_.emplace(context.directory.new_file(context.config().score.file), key);
+    state = {writer_->sequences_done(), writer_->is_complete() ? 1 : 0};
+    console::line(
+        "scores    {} of {}: {}", format_bytes(score_bytes(key.documents, key.tokens, key.has_tokens)),
+        counted(key.documents, "document"), context.directory.file(context.config().score.file).string());
+    if (state[0] > 0) console::line("resume    behind sequence {} of {}", state[0], sequences_);
+  });
+  context.comm.all_reduce_max(std::span<std::int64_t>(state));
+  sequences_done_ = begun_at_ = state[0];
+  is_complete_ = state[1] == 1;
+}
+
+void ScoreOutput::add(std::int64_t first, const Batch& share, std::span<const double> losses) {
+  const std::vector<TokenMark> all_marks = gather_to_root(context_.comm, std::span(share.marks));
+  const std::vector<double> all_losses = gather_to_root(context_.comm, losses);
+  const std::int64_t sequences = writer_ ? std::ssize(all_losses) / share.length : 0;
+  run_on_root(context_.comm, [&] {
+    const auto length = static_cast<std::size_t>(share.length);
+    std::span<const TokenMark> marks = all_marks;
+    std::span<const double> of_targets = all_losses;
+    for (std::int64_t sequence = first; sequence < first + sequences; ++sequence) {
+      write(sequence, marks.first(length + 1), of_targets.first(length));
+      marks = marks.subspan(length + 1);
+      of_targets = of_targets.subspan(length);
+    }
+    fault_point("score.commit", context_.comm.rank());
+    writer_->commit(first + sequences);
+    sequences_done_ = first + sequences;
+    tell_progress();
+  });
+}
+
+/// Writes the documents of one sequence with these marks [length + 1] and losses of targets [length].
+void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
+                        std::span<const double> losses) {
+  SourceFiles& files = *tokens_.files();
+  std::size_t column = 0;  // column of the document's first token
+  for (const TokenRange& run : files.packer(0)->sequence(sequence)) {
+    DocumentScore score{.greedy = -1};
+    const auto count = static_cast<std::size_t>(run.count);
+    std::vector<float> log_probs(count, std::numeric_limits<float>::quiet_NaN());
+    for (std::size_t token = 1; token < count; ++token) {
+      if (marks[column + token] != TokenMark::kInside) continue;
+      const double log_prob = -losses[column + token - 1];
+      score.log_prob += log_prob;
+      ++score.targets;
+      log_probs[token] = static_cast<float>(log_prob);
+    }
+    writer_->write(files.file(0).packable_documents().document_at(run.first), score, run, log_probs);
+    column += count;
+    ++documents_;
+    total_.log_prob += score.log_prob;
+    total_.targets += score.targets;
+  }
+}
+
+/// Tells the progress to status.json, and every ten seconds in a line.
+void ScoreOutput::tell_progress() {
+  constexpr double kIntervalSeconds = 10;
+  const double seconds = watch_.seconds();
+  const auto done = static_cast<double>(sequences_done_ - begun_at_);
+  const double tokens_per_second = static_cast<double>(total_.targets) / seconds;
+  context_.directory.set_progress(
+      {.unit = "sequence",
+       .done = sequences_done_,
+       .total = sequences_,
+       .tokens_per_second = tokens_per_second,
+       .seconds_left = seconds / done * static_cast<double>(sequences_ - sequences_done_)});
+  if (seconds - printed_seconds_ < kIntervalSeconds) return;
+  printed_seconds_ = seconds;
+  console::line("scored    {} of {} sequences, {:.0f} tokens/s", sequences_done_, sequences_,
+                tokens_per_second);
+}
+
+void ScoreOutput::finish() {
+  run_on_root(context_.comm, [&] {
+    writer_->finish();
+    console::line("scored    {} of {}: log-probability {:.5f} nat/token, {:.0f} tokens/s",
+                  counted(total_.targets, "target"), counted(documents_, "document"),
+                  total_.log_prob / static_cast<double>(std::max<std::int64_t>(1, total_.targets)),
+                  static_cast<double>(total_.targets) / watch_.seconds());
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,215 @@
+#include "data/score_file.hpp"
+
+#include "base/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <system_error>
+#include <type_traits>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kFormatVersion = 1;
+constexpr const char* kLogProb = "/documents/log_prob";
+constexpr const char* kTargets = "/documents/targets";
+constexpr const char* kGreedy = "/documents/greedy";
+constexpr const char* kTokens = "/tokens/log_prob";
+
+/// Calls `visit` with the name and the value of each attribute of a key.
+template <class Key, class Visit>
+void for_each_attribute(Key& key, const Visit& visit) {
+  visit("tokens_digest", key.tokens_digest);
+  visit("model_digest", key.model_digest);
+  visit("adapter_digest", key.adapter_digest);
+  visit("structure_hash", key.structure_hash);
+  visit("long_documents", key.long_documents);
+  visit("vocab_size", key.vocab_size);
+  visit("sequence_length", key.sequence_length);
+  visit("batch_sequences", key.batch_sequences);
+  visit("pack_window", key.pack_window);
+  visit("documents", key.documents);
+  visit("tokens", key.tokens);
+}
+
+std::int64_t number_at(const hdf5::File& file, const char* name) {
+  const std::vector<std::int64_t> values = file.attribute<std::int64_t>("/", name);
+  if (values.size() != 1)
+    fail(ExitCode::kBadData, "{}: the attribute '{}' has {} values, expected one", file.name(), name,
+         values.size());
+  return values.front();
+}
+
+hdf5::Dataset dataset_of(const hdf5::File& file, const char* name, std::int64_t count) {
+  hdf5::Dataset dataset = file.dataset(name);
+  if (dataset.shape() != std::vector{count} || !dataset.unreadable_reason().empty())
+    fail(ExitCode::kBadData, "{}: the dataset {} is not whole, expected {} numbers. Was the file cut short?",
+         file.name(), name, count);
+  return dataset;
+}
+
+ScoreKey key_in(const hdf5::File& file) {
+  const std::int64_t version =
+      file.has_attribute("/", "format_version") ? number_at(file, "format_version") : 0;
+  if (version != kFormatVersion || !file.exists(kLogProb))
+    fail(ExitCode::kBadData, "{}: is no file of scores, expected one that job.kind = \"score\" wrote",
+         file.name());
+  ScoreKey key;
+  for_each_attribute(key, [&](const char* name, auto& value) {
+    if constexpr (std::is_same_v<std::remove_reference_t<decltype(value)>, std::string>)
+      value = file.text_attribute("/", name);
+    else
+      value = number_at(file, name);
+  });
+  key.has_tokens = file.exists(kTokens);
+  return key;
+}
+
+/// The file under a name of its own until it is whole.
+fs::path unfinished_name(const fs::path& path) {
+  return path.parent_path() / fmt::format(".{}.new", path.filename().string());
+}
+
+/// Fills a new dataset with one value, some at a time.
+template <class T>
+void create_filled(hdf5::File& file, const char* name, DType dtype, std::int64_t count, T value) {
+  constexpr std::int64_t kAtOnce = std::int64_t{1} << 20;
+  hdf5::Dataset dataset = file.create_dataset(name, dtype, {count});
+  const std::vector<T> values(static_cast<std::size_t>(std::min(kAtOnce, count)), value);
+  for (std::int64_t first = 0; first < count; first += kAtOnce) {
+    const std::int64_t some = std::min(kAtOnce, count - first);
+    dataset.write<T>({{first}, {some}}, std::span(values).first(static_cast<std::size_t>(some)));
+  }
+}
+
+void create(const fs::path& path, const ScoreKey& key) {
+  const fs::path unfinished = unfinished_name(path);
+  std::error_code error;
+  fs::remove(unfinished, error);
+  hdf5::File file = hdf5::File::create(unfinished, path.string());
+  file.set_attribute("/", "format_version", kFormatVersion);
+  for_each_attribute(key, [&](const char* name, const auto& value) { file.set_attribute("/", name, value); });
+  file.set_attribute("/", "sequences_done", std::int64_t{0});
+  file.set_attribute("/", "complete", std::int64_t{0});
+  for (const char* group : {"/documents", "/tokens"}) file.create_group(group);
+  create_filled(file, kLogProb, DType::kFloat64, key.documents, std::numeric_limits<double>::quiet_NaN());
+  for (const char* name : {kTargets, kGreedy})
+    create_filled(file, name, DType::kInt64, key.documents, std::int64_t{-1});
+  if (key.has_tokens)
+    create_filled(file, kTokens, DType::kFloat32, key.tokens, std::numeric_limits<float>::quiet_NaN());
+  file.close();
+  fs::rename(unfinished, path, error);
+  if (error)
+    fail(ExitCode::kIo, "cannot rename {} to {}: {}", unfinished.string(), path.string(), error.message());
+}
+
+void require_same_key(const hdf5::File& file, const ScoreKey& wanted) {
+  std::vector<std::string> differences;
+  const ScoreKey found = key_in(file);
+  for_each_attribute(found, [&](const char* name, const auto& value) {
+    for_each_attribute(wanted, [&](const char* other, const auto& expected) {
+      if constexpr (std::is_same_v<decltype(value), decltype(expected)>)
+        if (std::string_view(name) == other && value != expected)
+          differences.push_back(fmt::format("{} is '{}', expected '{}'", name, value, expected));
+    });
+  });
+  if (found.has_tokens != wanted.has_tokens)
+    differences.push_back(wanted.has_tokens
+                              ? "has no log-probabilities of tokens, expected them (score.tokens)"
+                              : "has log-probabilities of tokens, expected none (score.tokens)");
+  if (!differences.empty())
+    fail(ExitCode::kBadConfig,
+         "score.file: {} is left from another job: {}; name another file, or set job.overwrite = true to "
+         "replace it",
+         file.name(), differences.front());
+}
+
+hdf5::File begin_or_go_on(const fs::path& path, const ScoreKey& key) {
+  if (!fs::exists(path)) create(path, key);
+  require_same_key(hdf5::File::open(path), key);
+  return hdf5::File::open_to_change(path);
+}
+
+}  // namespace
+
+ScoreFile ScoreFile::open(const fs::path& path) {
+  hdf5::File file = hdf5::File::open(path);
+  ScoreKey key = key_in(file);
+  if (number_at(file, "complete") != 1)
+    fail(ExitCode::kBadData,
+         "{}: the scores are not complete; the job that writes them goes on when it is run again",
+         file.name());
+  return {std::move(file), std::move(key)};
+}
+
+ScoreFile::ScoreFile(hdf5::File file, ScoreKey key)
+    : file_(std::move(file)),
+      key_(std::move(key)),
+      log_prob_(dataset_of(file_, kLogProb, key_.documents)),
+      targets_(dataset_of(file_, kTargets, key_.documents)),
+      greedy_(dataset_of(file_, kGreedy, key_.documents)) {
+  if (key_.has_tokens) tokens_.emplace(dataset_of(file_, kTokens, key_.tokens));
+}
+
+DocumentScore ScoreFile::document(std::int64_t number) const {
+  const hdf5::Hyperslab place{{number}, {1}};
+  DocumentScore score;
+  log_prob_.read<double>(place, {&score.log_prob, 1});
+  targets_.read<std::int64_t>(place, {&score.targets, 1});
+  greedy_.read<std::int64_t>(place, {&score.greedy, 1});
+  if (score.targets >= 0 && !(std::isfinite(score.log_prob) && score.log_prob <= 0))
+    fail(ExitCode::kBadData, "{}: the log-probability of document {} is {}, expected a number of at most 0",
+         name(), number, score.log_prob);
+  return score;
+}
+
+std::vector<float> ScoreFile::tokens(const TokenRange& run) const {
+  if (!tokens_)
+    fail(ExitCode::kBadData,
+         "{}: has no log-probabilities of tokens, expected them; score.tokens = true writes them", name());
+  std::vector<float> log_probs(static_cast<std::size_t>(run.count));
+  tokens_->read<float>({{run.first}, {run.count}}, log_probs);
+  return log_probs;
+}
+
+ScoreWriter::ScoreWriter(const fs::path& path, const ScoreKey& key)
+    : file_(begin_or_go_on(path, key)),
+      log_prob_(dataset_of(file_, kLogProb, key.documents)),
+      targets_(dataset_of(file_, kTargets, key.documents)),
+      greedy_(dataset_of(file_, kGreedy, key.documents)),
+      sequences_done_(number_at(file_, "sequences_done")),
+      is_complete_(number_at(file_, "complete") == 1) {
+  if (key.has_tokens) tokens_.emplace(dataset_of(file_, kTokens, key.tokens));
+}
+
+void ScoreWriter::write(std::int64_t document, const DocumentScore& score, const TokenRange& run,
+                        std::span<const float> log_probs) {
+  const hdf5::Hyperslab place{{document}, {1}};
+  log_prob_.write<double>(place, {&score.log_prob, 1});
+  targets_.write<std::int64_t>(place, {&score.targets, 1});
+  greedy_.write<std::int64_t>(place, {&score.greedy, 1});
+  if (tokens_) tokens_->write<float>({{run.first}, {run.count}}, log_probs);
+}
+
+void ScoreWriter::commit(std::int64_t sequences_done) {
+  file_.flush();  // what counts is in the file before it counts
+  file_.change_attribute("/", "sequences_done", sequences_done);
+  file_.flush();
+  sequences_done_ = sequences_done;
+}
+
+void ScoreWriter::finish() {
+  file_.change_attribute("/", "complete", 1);
+  for (hdf5::Dataset* dataset : {&log_prob_, &targets_, &greedy_}) {
+    const hdf5::Dataset closed = std::move(*dataset);
+  }
+  tokens_.reset();
+  file_.close();
+}
+
+}  // namespace sluice

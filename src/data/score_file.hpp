@@ -1,0 +1,99 @@
+// Log-probabilities that a model gives to the tokens of a file, by document and by place (FORMAT.md). One rank reads
+// or writes them.
+#pragma once
+
+#include "data/document_starts.hpp"
+#include "io/hdf5.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+
+/// Score of a document.
+struct DocumentScore {
+  double log_prob = 0;       ///< sum of the log-probabilities of its targets, in nats
+  std::int64_t targets = 0;  ///< number of targets; -1: the document was left out
+  std::int64_t greedy = 0;   ///< number of targets that are the most likely token; -1: unknown
+};
+
+/// What scores are of, and how they were made: two files with equal keys have equal scores, but for rounding.
+struct ScoreKey {
+  std::string tokens_digest;  ///< digest of the token file, see TokenFile::digest()
+  std::string model_digest;
+  std::string adapter_digest;  ///< digest of the adapter; "": none
+  std::string structure_hash;  ///< structure hash of the model
+  std::string
+      long_documents;  ///< what became of documents longer than a sequence: "cut" or "leave_out"; "": none is
+  std::int64_t vocab_size = 0;
+  std::int64_t sequence_length = 0;
+  std::int64_t batch_sequences = 0;  ///< sequences per step; a run goes on at a step
+  std::int64_t pack_window = 0;      ///< documents that were packed together
+  std::int64_t documents = 0;        ///< documents of the token file
+  std::int64_t tokens = 0;           ///< tokens of the token file
+  bool has_tokens = false;           ///< whether the log-probability of each token is kept
+};
+
+/// Bytes that scores take in a file, for each document and, if they are kept, for each token.
+inline constexpr std::int64_t kScoreBytes = 24, kTokenScoreBytes = 4;
+[[nodiscard]] constexpr std::int64_t score_bytes(std::int64_t documents, std::int64_t tokens,
+                                                 bool has_tokens) {
+  return kScoreBytes * documents + (has_tokens ? kTokenScoreBytes * tokens : 0);
+}
+
+/// A file of scores that is complete.
+class ScoreFile {
+ public:
+  /// Error(kBadData) if the file is missing, broken, of another format, or not complete.
+  static ScoreFile open(const std::filesystem::path& path);
+
+  [[nodiscard]] const std::string& name() const { return file_.name(); }
+  [[nodiscard]] const ScoreKey& key() const { return key_; }
+  /// Score of a document. Error(kBadData) for numbers that are no score.
+  [[nodiscard]] DocumentScore document(std::int64_t number) const;
+  /// Log-probability of each token of a run; NaN: the token is no target. Error(kBadData) if the file has none.
+  [[nodiscard]] std::vector<float> tokens(const TokenRange& run) const;
+
+ private:
+  ScoreFile(hdf5::File file, ScoreKey key);
+
+  hdf5::File file_;
+  ScoreKey key_;
+  hdf5::Dataset log_prob_, targets_, greedy_;
+  std::optional<hdf5::Dataset> tokens_;
+};
+
+/// Writes a file of scores that survives the death of the process between any two calls.
+class ScoreWriter {
+ public:
+  /// Creates the file, with every document left out, or goes on with one of the same key. Error(kBadConfig) if
+  /// there is a file of another key; Error(kBadData) if it is no file of scores; Error(kIo).
+  ScoreWriter(const std::filesystem::path& path, const ScoreKey& key);
+
+  /// Number of sequences whose scores are in the file.
+  [[nodiscard]] std::int64_t sequences_done() const { return sequences_done_; }
+  [[nodiscard]] bool is_complete() const { return is_complete_; }
+
+  /// Writes the score of a document of which tokens `run` were read; `log_probs` has one number for each, NaN
+  /// for those that are no targets, and is ignored unless the key has tokens. Error(kIo).
+  void write(std::int64_t document, const DocumentScore& score, const TokenRange& run,
+             std::span<const float> log_probs);
+  /// Makes everything written so far count: a later writer goes on behind `sequences_done` sequences. Error(kIo).
+  void commit(std::int64_t sequences_done);
+  /// Marks the file as complete and closes it. Error(kIo).
+  void finish();
+
+ private:
+  hdf5::File file_;
+  hdf5::Dataset log_prob_, targets_, greedy_;
+  std::optional<hdf5::Dataset> tokens_;
+  std::int64_t sequences_done_ = 0;
+  bool is_complete_ = false;
+};
+
+}  // namespace sluice

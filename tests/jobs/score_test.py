@@ -1,0 +1,183 @@
+"""job.kind = "score": log-probabilities are transformers', by document and by place, however documents are packed, and whatever ends the job."""
+import json
+import shutil
+import sys
+import unittest
+
+import h5py
+import numpy
+
+import program
+from program import JobTest, sluice
+from suite import run_job
+
+FIXTURE = program.FIXTURES / "qwen3_5-moe-tiny"
+
+
+def log_probs(logits, targets):
+    """Of each target, in float64, by the logits before it."""
+    logits = logits.astype(numpy.float64)
+    logits -= logits.max(1, keepdims=True)
+    return logits[numpy.arange(len(targets)), targets] - numpy.log(numpy.exp(logits).sum(1))
+
+
+class ScoreTest(JobTest):
+    def setUp(self):
+        super().setUp()
+        with h5py.File(FIXTURE / "reference.h5") as reference:
+            self.rows = reference["tokens"][:].astype(numpy.int32)
+            logits = reference["logits"][:]
+            self.loss = float(reference["loss"][()])
+        self.first = log_probs(logits, self.rows[0, 1:])
+        self.lengths = [49] * 6 + [5, 1, 30, 2, 17, 40]
+        self.tokens = numpy.concatenate([self.rows.ravel(), self.rows.ravel()[: sum(self.lengths[6:])]])
+        self.starts = numpy.concatenate([[0], numpy.cumsum(self.lengths)[:-1]])
+        self.mask = numpy.ones(len(self.tokens), numpy.uint8)
+        self.mask[self.starts[8]: self.starts[8] + 20] = 0  # a prompt
+        self.file = self.directory / "tokens.h5"
+        with h5py.File(self.file, "w") as file:
+            file.update({"tokens": self.tokens, "document_starts": self.starts, "loss_mask": self.mask})
+
+    def job(self, name="job.toml", **changes):
+        tables = {
+            "job": {"kind": "score"},
+            "model": {"path": FIXTURE, "dtype": "float32"},
+            "data": {"tokens": self.file, "sequence_length": 64},
+            "train": {"batch_sequences": 2},
+            "score": {"tokens": True},
+        }
+        for table, keys in changes.items():
+            tables.setdefault(table, {}).update(keys)
+        return self.write_job(name, **tables)
+
+    def scores_in(self, directory):
+        with h5py.File(directory / "scores.h5") as file:
+            self.assertEqual(file.attrs["complete"], 1)
+            return {f"{group}/{name}": file[group][name][:] for group in file for name in file[group]}
+
+    def score(self, ranks, job, *parts):
+        self.expect(run_job(ranks, job), 0, *parts)
+        return self.scores_in(self.output_of(job))
+
+    def expect_near(self, one, other):
+        self.assertEqual(one.keys(), other.keys())
+        for name in one:
+            numpy.testing.assert_allclose(one[name], other[name], rtol=0, atol=1e-5 * 64, err_msg=name)
+        numpy.testing.assert_allclose(one["tokens/log_prob"], other["tokens/log_prob"], rtol=0, atol=1e-5)
+
+    def expect_same(self, one, other):
+        self.assertEqual(one.keys(), other.keys())
+        for name in one:
+            self.assertEqual(one[name].tobytes(), other[name].tobytes(), name)
+
+
+class Score(ScoreTest):
+    def test_is_that_of_transformers_at_any_rank_count_and_packing(self):
+        one = self.score(1, self.job("one.toml"), "scores    ", "12 documents")
+        tokens, sums, targets = one["tokens/log_prob"], one["documents/log_prob"], one["documents/targets"]
+        numpy.testing.assert_allclose(tokens[1:49], self.first, rtol=0, atol=1e-5)
+        self.assertAlmostEqual(-sums[:6].sum() / targets[:6].sum(), self.loss, delta=1e-5)
+        begins = numpy.zeros(len(self.tokens), bool)
+        begins[self.starts] = True
+        self.assertEqual(numpy.isnan(tokens).tolist(), (begins | (self.mask == 0)).tolist())
+        self.assertEqual(targets.tolist(), [48] * 6 + [4, 0, 10, 1, 16, 39])
+        for number, (start, length) in enumerate(zip(self.starts, self.lengths)):
+            self.assertAlmostEqual(sums[number], numpy.nansum(tokens[start:start + length], dtype=float), delta=1e-4)
+        # A document that others begin with has their log-probabilities, whatever it is packed with.
+        numpy.testing.assert_allclose(tokens[self.starts[6] + 1:][:4], tokens[1:5], rtol=0, atol=1e-5)
+        for ranks, name, changes in ((2, "two", {}), (3, "three", {"train": {"batch_sequences": 5, "micro_batch_sequences": 2}}),
+                                     (2, "wide", {"data": {"sequence_length": 128, "pack_window": 3}})):
+            self.expect_near(self.score(ranks, self.job(f"{name}.toml", **changes)), one)
+
+    def test_of_documents_that_are_too_long_is_refused_cut_or_left_out(self):
+        refused = self.job("refused.toml", data={"sequence_length": 40})
+        for result in (run_job(1, refused), sluice("check", refused)):
+            self.expect(result, 65, "document 0", "49 tokens", "data.long_documents")
+        whole = self.score(1, self.job("whole.toml"))
+        cut = self.score(2, self.job("cut.toml", data={"sequence_length": 40, "long_documents": "cut"}))
+        self.assertEqual(cut["documents/targets"].tolist(), [40] * 6 + whole["documents/targets"][6:].tolist())
+        kept = ~numpy.isnan(cut["tokens/log_prob"])
+        self.assertEqual(kept[:49].tolist(), [False] + [True] * 40 + [False] * 8)
+        numpy.testing.assert_allclose(cut["tokens/log_prob"][kept], whole["tokens/log_prob"][kept], rtol=0, atol=1e-5)
+        left = self.score(1, self.job("left.toml", data={"sequence_length": 40, "long_documents": "leave_out"}, score={"tokens": False}))
+        self.assertEqual(left["documents/targets"].tolist(), [-1] * 6 + whole["documents/targets"][6:].tolist())
+        self.assertTrue(numpy.isnan(left["documents/log_prob"][:6]).all())
+        self.assertNotIn("tokens/log_prob", left)
+
+    def test_is_that_of_transformers_and_peft_in_other_families(self):
+        for number, (reference, model) in enumerate((("qwen3-moe-tiny", {}), ("deepseek_v3-tiny", {}), ("gpt_oss-tiny", {}),
+                                                     ("lora/qwen3-moe", {"adapter": program.FIXTURES / "lora/qwen3-moe"}))):
+            path = program.FIXTURES / reference
+            with h5py.File(path / "reference.h5") as file:
+                rows, expected, loss = file["tokens"][:], log_probs(file["logits"][:], file["tokens"][0, 1:]), float(file["loss"][()])
+            with h5py.File(self.directory / f"{number}.h5", "w") as file:
+                file.update({"tokens": rows.ravel(), "document_starts": numpy.arange(0, rows.size, rows.shape[1])})
+            base = program.FIXTURES / "qwen3-moe-tiny" if "adapter" in model else path
+            found = self.score(1 + number % 3, self.job(f"{number}.toml", model={"path": base, **model}, data={"tokens": self.directory / f"{number}.h5"}))
+            numpy.testing.assert_allclose(found["tokens/log_prob"][1:rows.shape[1]], expected, rtol=0, atol=1e-5, err_msg=reference)
+            self.assertAlmostEqual(-found["documents/log_prob"].sum() / found["documents/targets"].sum(), loss, delta=1e-5, msg=reference)
+
+    def test_of_a_base_read_in_place_is_that_of_one_in_memory(self):
+        base = program.FIXTURES / "qwen3-moe-tiny-fp8-blocks"
+        changes = {"model": {"path": base, "dtype": "bfloat16", "frozen_format": "stored"}}
+        held = self.score(2, self.job("held.toml", **changes))
+        read = self.score(2, self.job("read.toml", **changes, memory={"offload": "source"}, load={"readers": "all"}))
+        self.expect_same(read, held)
+
+    def test_of_pairs_is_that_of_their_documents(self):
+        plain = self.score(1, self.job("plain.toml"))
+        with h5py.File(self.file, "r+") as file:
+            file["pairs"] = numpy.array([[0, 1], [8, 6]])
+        self.expect_near(self.score(2, self.job("pairs.toml")), plain)
+
+
+class Ended(ScoreTest):
+    def test_anywhere_it_goes_on_to_the_same_bits(self):
+        faults = [program.fault(site, 0, number, "copy") for site in ("score.step", "score.commit") for number in range(1, 6)]
+        whole = self.job("whole.toml", data={"sequence_length": 49}, train={"batch_sequences": 1})
+        result = run_job(2, whole, fault=",".join(faults))
+        self.expect(result, 0)
+        expected = self.scores_in(self.output_of(whole))
+        resumed = 0
+        for fault in faults:
+            site, rank, number, _ = fault.split(":")
+            name = f"whole-{site}-{rank}-{number}.toml"
+            job = self.job(name, data={"sequence_length": 49}, train={"batch_sequences": 1})
+            result = run_job(2, job)
+            self.expect(result, 0)
+            resumed += "resume    behind sequence" in result.output
+            self.expect_same(self.scores_in(self.output_of(job)), expected)
+        self.assertEqual(resumed, 8, "all but those of the first step")
+
+    def test_on_other_ranks_it_goes_on_to_the_same_numbers(self):
+        whole = self.job("whole.toml", train={"batch_sequences": 1})
+        self.expect(run_job(1, whole, fault=program.fault("score.step", 0, 4, "copy")), 0)
+        job = self.job("whole-score.step-0-4.toml", train={"batch_sequences": 1})
+        self.expect(run_job(3, job), 0, "resume    behind sequence 3")
+        self.expect_near(self.scores_in(self.output_of(job)), self.scores_in(self.output_of(whole)))
+
+    def test_it_is_not_gone_on_with_for_another_model_or_other_tokens(self):
+        job = self.job("job.toml")
+        self.score(1, job)
+        self.expect(run_job(1, job), 0)  # there is nothing left to do
+        copy = self.directory / "model"
+        shutil.copytree(FIXTURE, copy)
+        config = json.loads((copy / "config.json").read_text())
+        (copy / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 1e-3}))
+        self.expect(run_job(1, self.job("job.toml", model={"path": copy})), 78, "model_digest", "job.overwrite")
+        with h5py.File(self.file, "r+") as file:
+            file["tokens"][3] += 1
+        self.expect(run_job(1, self.job("job.toml")), 78, "tokens_digest")
+        self.score(1, self.job("job.toml", job={"overwrite": True}))
+
+
+class Told(ScoreTest):
+    def test_the_bytes_by_check_and_plan(self):
+        job = self.job()
+        tokens = 24 * len(self.lengths) + 4 * len(self.tokens)
+        self.expect(sluice("check", job), 0, "scores    ", "12 documents", f"{tokens / 1e3:.2f} kB")
+        self.expect(sluice("plan", job, "--ranks", 2), 0, "24 bytes a document, and 4 a token")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
