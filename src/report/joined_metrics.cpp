@@ -65,6 +65,7 @@ JoinedMetrics::JoinedMetrics(std::span<const std::filesystem::path> segments) {
     segments_[i].first = rows();
     segments_[i].kept = kept[i];
     steps_.insert(steps_.end(), steps[i].begin(), steps[i].begin() + kept[i]);
+    replaced_rows_ += std::ssize(steps[i]) - kept[i];
   }
   find_columns();
 }
@@ -150,6 +151,14 @@ void JoinedMetrics::read_part(const Segment& segment, const JoinedColumn& column
 
 std::int64_t JoinedMetrics::rows_of_piece(const JoinedColumn& column) {
   return std::max<std::int64_t>(1, 4 * kMiB / 8 / std::max<std::int64_t>(1, column.elements()));
+}
+
+std::string JoinedMetrics::description(const JoinedColumn& column) const {
+  const std::string path = "/" + column.name;
+  const auto has_column = [&](const Segment& segment) {
+    return segment.kept > 0 && segment.file.exists(path);
+  };
+  return std::ranges::find_if(segments_, has_column)->file.text_attribute(path, "description");
 }
 
 std::string JoinedMetrics::text(const std::string& attribute) const try {

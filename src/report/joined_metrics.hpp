@@ -32,6 +32,8 @@ class JoinedMetrics {
 
   [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(steps_.size()); }
   [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
+  /// Number of rows that are left out.
+  [[nodiscard]] std::int64_t replaced_rows() const { return replaced_rows_; }
   /// Columns by name, without train/step and former names.
   [[nodiscard]] const std::vector<JoinedColumn>& columns() const { return columns_; }
   /// Column with this name; null if there is none.
@@ -52,6 +54,10 @@ class JoinedMetrics {
     }
   }
 
+  /// Description of a column, as its first segment has it.
+  [[nodiscard]] std::string description(const JoinedColumn& column) const;
+  /// File of the last segment. There must be one.
+  [[nodiscard]] const hdf5::File& last_file() const { return segments_.back().file; }
   /// Text attribute of the last segment; "" if it has none.
   [[nodiscard]] std::string text(const std::string& attribute) const;
   /// Time at which the segment of a row was created, "2026-11-21T15:04:05Z"; "" if the segment does not tell.
@@ -74,6 +80,7 @@ class JoinedMetrics {
 
   std::vector<Segment> segments_;
   std::vector<std::int64_t> steps_;
+  std::int64_t replaced_rows_ = 0;
   std::vector<JoinedColumn> columns_;
 };
 

@@ -281,5 +281,15 @@ TEST(MetricsWriter, reports_a_full_disk_and_keeps_the_rows_before) {
   expect_losses(path, 16);
 }
 
+TEST(MetricsRows, are_told_to_readers_while_the_file_grows) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "metrics.h5";
+  MetricsWriter writer(path, header_for(100));
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    writer.append(row_of(step));
+    EXPECT_EQ(hdf5::File::open(path).attribute<std::int64_t>("/", "rows"), std::vector<std::int64_t>{step});
+  }
+}
+
 }  // namespace
 }  // namespace sluice

@@ -2,12 +2,12 @@
 #include "base/text.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
-#include "metrics/merge.hpp"
 #include "metrics/segments.hpp"
 #include "process/console.hpp"
 #include "process/run_lock.hpp"
 #include "process/status_file.hpp"
 #include "report/export_metrics.hpp"
+#include "report/merge.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "metrics/merge.hpp"
+#include "report/merge.hpp"
 
 #include "io/hdf5.hpp"
 #include "metrics/metrics_rows.hpp"
@@ -81,16 +81,6 @@ TEST(MergeMetrics, refuses_what_is_not_there_or_would_be_overwritten) {
   static_cast<void>(merge_metrics(existing_segments(first), merged));
   expect_error(ExitCode::kIo, {"exists already"},
                [&] { static_cast<void>(merge_metrics(existing_segments(first), merged)); });
-}
-
-TEST(MetricsRows, are_told_to_readers_while_the_file_grows) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path path = directory / "metrics.h5";
-  MetricsWriter writer(path, header_for(100));
-  for (std::int64_t step = 1; step <= 3; ++step) {
-    writer.append(row_of(step));
-    EXPECT_EQ(hdf5::File::open(path).attribute<std::int64_t>("/", "rows"), Steps{step});
-  }
 }
 
 }  // namespace
