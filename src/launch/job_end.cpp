@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "process/signal_watch.hpp"
 #include "process/status_file.hpp"
 
 #include <fmt/ranges.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <set>
 #include <sstream>
@@ -40,18 +42,13 @@ std::string word_behind(const std::string& text, std::string_view mark) {
   return text.substr(begin, text.find(' ', begin) - begin);
 }
 
-std::string signal_text(int number) {
-  const char* const name = ::sigabbrev_np(number);
-  return name == nullptr ? fmt::format("signal {}", number) : fmt::format("SIG{}", name);
-}
-
 /// Text about a death, with its possible causes: "it was ended by SIGKILL, without a word. ...".
 std::string death_text(const RankDeath& death) {
   if (death.signal == 0)
     return fmt::format("it has ended with exit code {} and has not told why", death.code);
-  if (death.has_told) return fmt::format("it crashed with {}; its stack is above", signal_text(death.signal));
+  if (death.has_told) return fmt::format("it crashed with {}; its stack is above", signal_name(death.signal));
   const std::string where = death.host.empty() ? "its host" : death.host;
-  std::string text = fmt::format("it was ended by {}, without a word", signal_text(death.signal));
+  std::string text = fmt::format("it was ended by {}, without a word", signal_name(death.signal));
   if (death.signal == SIGKILL)
     text += fmt::format(
         ". The kernel sends that where memory has run out, which `dmesg` on {} tells; else a user, a "
@@ -74,20 +71,15 @@ std::string lost_text(const LostHost& host) {
   return fmt::format("{} was last heard {}: its link is cut, or the machine is down", who, seconds);
 }
 
-std::string failed_text(int rank, int ranks, int code) {
-  return fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  ", rank, ranks,
-                     code);
-}
-
 std::string first_words(const JobEnd& end) {
   const int code = end_code(end);
   if (!end.endings.empty()) return end.endings.front().report;
   if (end.death && end.death->rank >= 0)
-    return failed_text(end.death->rank, end.ranks, code) + with_id(death_text(*end.death), kLostRank);
+    return failed_rank_text(end.death->rank, end.ranks, code, with_id(death_text(*end.death), kLostRank));
   for (const LostHost& host : end.lost)
     if (!host.ranks.empty())
-      return failed_text(host.ranks.front(), end.ranks, code) +
-             with_id("it died without a word, with its host", kLostHost);
+      return failed_rank_text(host.ranks.front(), end.ranks, code,
+                              with_id("it died without a word, with its host", kLostHost));
   const std::string cause = end.lost.empty()
                                 ? with_id("a rank has died: " + death_text(*end.death), kLostRank)
                                 : with_id("a host is lost", kLostHost);

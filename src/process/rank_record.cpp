@@ -39,6 +39,11 @@ void announce_saved_step(int rank, std::int64_t step) {
   if (is_launched_on_hosts()) write_record({.rank = rank, .host = host_name(), .saved_step = step});
 }
 
+std::string failed_rank_text(int rank, int ranks, int code, std::string_view reason) {
+  return fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}", rank, ranks,
+                     code, reason);
+}
+
 void report_ending(int rank, const Cause& cause, std::string_view report) {
   if (!is_launched_on_hosts()) return console::report(report);
   write_record({.rank = rank,

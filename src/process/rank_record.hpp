@@ -29,6 +29,9 @@ void announce_rank(int rank);
 /// not see.
 void announce_saved_step(int rank, std::int64_t step);
 
+/// Report of a rank that fails and thereby ends a job of `ranks` ranks with exit code `code`.
+[[nodiscard]] std::string failed_rank_text(int rank, int ranks, int code, std::string_view reason);
+
 /// Explains the end of the job by `cause`: to a launch, which prints one explanation for all
 /// ranks, or else on stderr; and in this rank's log. `rank` is -1 for an end that all ranks know of.
 void report_ending(int rank, const Cause& cause, std::string_view report);

@@ -4,7 +4,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace sluice {
@@ -12,15 +15,7 @@ namespace {
 
 constexpr int kNoStepEnded = -1;
 
-struct Request {
-  int number;
-  const char* name;
-};
-
-constexpr std::array kRequests{Request{SIGTERM, "SIGTERM"}, Request{SIGINT, "SIGINT"},
-                               Request{SIGHUP, "SIGHUP"},   Request{SIGQUIT, "SIGQUIT"},
-                               Request{SIGUSR1, "SIGUSR1"}, Request{SIGUSR2, "SIGUSR2"},
-                               Request{SIGXCPU, "SIGXCPU"}};
+constexpr std::array kRequests{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
 
 /// Signal that ends the watch; no program sends it.
 int stop_signal() { return SIGRTMIN; }
@@ -48,24 +43,22 @@ void let_happen(int number) {
 
 }  // namespace
 
-const char* signal_name(int number) {
-  for (const Request& request : kRequests)
-    if (request.number == number) return request.name;
-  return "a signal";
+std::string signal_name(int number) {
+  const char* const name = ::sigabbrev_np(number);
+  return name == nullptr ? fmt::format("signal {}", number) : fmt::format("SIG{}", name);
 }
 
 sigset_t request_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const Request& request : kRequests)
-    if (!is_ignored(request.number)) sigaddset(&signals, request.number);
+  for (const int number : kRequests)
+    if (!is_ignored(number)) sigaddset(&signals, number);
   return signals;
 }
 
 std::vector<int> ignored_requests() {
   std::vector<int> numbers;
-  for (const Request& request : kRequests)
-    if (is_ignored(request.number)) numbers.push_back(request.number);
+  std::ranges::copy_if(kRequests, std::back_inserter(numbers), is_ignored);
   return numbers;
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -101,7 +102,7 @@ class SignalWatch {
   std::thread thread_;
 };
 
-/// Name of a signal: "SIGTERM".
-[[nodiscard]] const char* signal_name(int number);
+/// Name of a signal: "SIGTERM"; "signal 35" for one without a name.
+[[nodiscard]] std::string signal_name(int number);
 
 }  // namespace sluice

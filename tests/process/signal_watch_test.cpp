@@ -19,7 +19,7 @@ TEST(SignalWatchDeathTest, a_signal_runs_its_callback_and_then_ends_the_process)
       ::signal(number, SIG_DFL);  // this test may run under nohup
       SignalWatch watch;
       const SignalWatch::SignalCallback words(
-          watch, [](int n, ExitCode) { std::fprintf(stderr, "got %s", signal_name(n)); });
+          watch, [](int n, ExitCode) { std::fprintf(stderr, "got %s", signal_name(n).c_str()); });
       ::kill(::getpid(), number);
       std::this_thread::sleep_for(std::chrono::seconds(20));
     };
@@ -73,7 +73,7 @@ TEST(SignalWatchDeathTest, a_request_is_noted_once_and_the_next_signal_ends_the_
     while (request.number() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ::kill(::getpid(), SIGTERM);  // srun sends it right after slurmd
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    std::fprintf(stderr, "noted %s", signal_name(request.number()));
+    std::fprintf(stderr, "noted %s", signal_name(request.number()).c_str());
     ::kill(::getpid(), SIGINT);
     std::this_thread::sleep_for(std::chrono::seconds(20));
   };
@@ -90,7 +90,7 @@ TEST(SignalWatchDeathTest, every_signal_but_those_that_are_ignored_is_a_request)
       request.set_patience(20);
       ::kill(::getpid(), number);
       while (request.number() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      std::fprintf(stderr, "noted %s", signal_name(request.number()));
+      std::fprintf(stderr, "noted %s", signal_name(request.number()).c_str());
       std::_Exit(3);
     };
     EXPECT_EXIT(live(), testing::ExitedWithCode(3), std::string("noted ") + signal_name(number));

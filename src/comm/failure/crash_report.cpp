@@ -12,17 +12,13 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <string_view>
 
 namespace sluice {
 namespace {
 
-struct Crash {
-  int number;
-  const char* name;
-};
-constexpr std::array<Crash, 5> kCrashes{
-    {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"}, {SIGABRT, "SIGABRT"}}};
+constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr unsigned kCrashSeconds = 5;  // seconds, since a full pipe may never take the text
 constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 
@@ -30,20 +26,15 @@ std::atomic<int> own_rank{-1}, rank_count{0};
 std::atomic<NodeFlags*> node_flags{nullptr};
 std::atomic<bool> is_crashing{false};
 
-const char* name_of_signal(int number) {
-  const auto* const found = std::ranges::find(kCrashes, number, &Crash::number);
-  return found == kCrashes.end() ? "a signal" : found->name;
-}
-
 void print_block(int number) {
   std::array<char, 160> where{};
   position::write_short(where.data(), where.size());
   std::array<char, 400> text{};
   const int length =
       std::snprintf(text.data(), text.size(),
-                    "sluice: rank %d of %d crashed with %s in %s, so the job ends. This is a fault of the "
+                    "sluice: rank %d of %d crashed with SIG%s in %s, so the job ends. This is a fault of the "
                     "program or of the machine. Its stack:\n",
-                    own_rank.load(), rank_count.load(), name_of_signal(number), where.data());
+                    own_rank.load(), rank_count.load(), ::sigabbrev_np(number), where.data());
   const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), text.size() - 1);
   if (::write(STDERR_FILENO, text.data(), bytes) < 0) return;
   std::array<void*, 64> frames{};
@@ -84,13 +75,13 @@ void install_crash_report() {
   sigaltstack(&alternative, nullptr);
   std::array<void*, 1> frame{};
   backtrace(frame.data(), 1);  // loads libraries now that a backtrace would load in the handler
-  for (const Crash& crash : kCrashes) {
+  for (const int number : kCrashes) {
     struct sigaction action {};
-    if (sigaction(crash.number, nullptr, &action) != 0 || !is_replaceable(action)) continue;
+    if (sigaction(number, nullptr, &action) != 0 || !is_replaceable(action)) continue;
     action = {};
     action.sa_handler = on_crash;
     action.sa_flags = SA_ONSTACK;
-    sigaction(crash.number, &action, nullptr);
+    sigaction(number, &action, nullptr);
   }
 }
 

@@ -48,7 +48,7 @@ namespace fs = std::filesystem;
 std::vector<std::string> words_that_ignore(const std::vector<int>& signals) {
   std::string names;
   for (const int number : signals)
-    if (number != SIGUSR1) names += std::string(" ") + (signal_name(number) + std::string_view("SIG").size());
+    if (number != SIGUSR1) names += " " + signal_name(number).substr(std::string_view("SIG").size());
   if (names.empty()) return {};
   return {"sh", "-c", fmt::format(R"(trap ''{} && exec "$0" "$@")", names)};
 }

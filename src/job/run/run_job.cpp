@@ -45,8 +45,7 @@ constexpr unsigned kLastWordsSeconds = 10;
 constexpr unsigned kSilenceSeconds = 30;
 
 std::string failure_report(int rank, int size, const Outcome& failure) {
-  return fmt::format("sluice: rank {} of {} failed, so the job ends with exit code {}:\n  {}", rank, size,
-                     static_cast<int>(failure.code), failure.text_with_id());
+  return failed_rank_text(rank, size, static_cast<int>(failure.code), failure.text_with_id());
 }
 
 /// Reports a failure, with this machine's name if the job has several; a launch on hosts adds the name
