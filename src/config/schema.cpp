@@ -444,10 +444,8 @@ Table export_table() {
 }
 
 Table prefer_table() {
-  return TableBuilder(
-             "prefer", &JobConfig::prefer,
-             "Preferences that job.kind = \"prefer\" learns from pairs of answers; all else is as in "
-             "training")
+  return TableBuilder("prefer", &JobConfig::prefer,
+                      "Preferences between the answers of pairs, which job.kind = \"prefer\" learns")
       .key("loss", &PreferSettings::loss,
            Choice<PreferenceLoss>{{{"sigmoid", PreferenceLoss::kSigmoid},
                                    {"sigmoid_norm", PreferenceLoss::kSigmoidNorm},

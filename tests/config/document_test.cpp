@@ -89,6 +89,12 @@ kind = "cpu"
 kind = "linear"
 warmup_steps = 3
 final_factor = 0.1
+[prefer]
+loss = "ipo"
+beta = 0.2
+label_smoothing = 0.1
+sft_weight = 0.5
+reference = "base"
 [generate]
 prompts = "p.jsonl"
 output = "o.jsonl"

@@ -96,7 +96,7 @@ x = 1
   EXPECT_EQ(result.code, ExitCode::kBadConfig);
   EXPECT_EQ(
       result.text,
-      R"(job.toml:2:1: job.kind: found "evaluation", expected "train", "load", "export", "evaluate", "generate" or "score"
+      R"(job.toml:2:1: job.kind: found "evaluation", expected "train", "prefer", "load", "export", "evaluate", "generate" or "score"
 job.toml:3:1: job.outptu: unknown key, did you mean "output"?
 job.toml:5:1: model.path: found "", expected a path
 job.toml:6:1: model.dtype: found "float16", expected "bfloat16" or "float32"
