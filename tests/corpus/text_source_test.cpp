@@ -61,6 +61,18 @@ TEST_F(TokenFileNames, changes_with_the_end_tokens_of_answers_for_rows_of_json_a
   EXPECT_EQ(of_rows().earlier, rows) << "as earlier versions called it";
 }
 
+TEST_F(TokenFileNames, changes_with_the_answers_that_are_taken_from_rows) {
+  static_cast<void>(directory_.write("tokenizer.json", "{}"));
+  static_cast<void>(directory_.write("a.jsonl", "{\"text\": \"whale\"}\n"));
+  const auto named = [&](Answers answers) {
+    return token_file_name(directory_ / "a.jsonl", directory_.path(), [] {}, {.answers = answers});
+  };
+  EXPECT_EQ(named(Answers::kChosen).name, named(Answers::kAuto).name);
+  const std::set<std::string> names{named(Answers::kAuto).name, named(Answers::kRejected).name,
+                                    named(Answers::kPair).name, named(Answers::kRejected).earlier};
+  EXPECT_EQ(names.size(), 3U) << "no earlier version took the rejected answer";
+}
+
 TEST_F(TokenFileNames, looks_at_all_of_a_long_text_block_by_block) {
   static_cast<void>(directory_.write("tokenizer.json", "{}"));
   std::string text(9 << 20, 'a');

@@ -264,20 +264,20 @@ class Chats(TokenizeTest):
         rows = self.pair_rows()
         source = self.lines("pairs.jsonl", *rows)
         self.tokenize(model, source, "--pairs", status=65, parts=["pairs.jsonl:4:", "'rejected'"])
-        path, result = self.tokenize(model, source, "--pairs", "--bad-lines", "skip", out="pairs-out.h5")
+        self.tokenize(model, source, "--pairs", "--loss", "all", status=64, parts=["--loss", "--pairs"])
+        self.tokenize(model, source, "--pairs", "--answer", "chosen", status=64, parts=["--answer"])
+        self.tokenize(model, self.write("a.txt", "text"), "--pairs", status=65, parts=["a.txt", "rows of JSON"])
+        path, result = self.tokenize(model, source, "--pairs", "--bad-lines", "skip", out="pairs.h5")
         self.assertEqual(self.said(path, model), ["ho<|im_end|>\n", "hum<|im_end|>\n"] * 2)
         with h5py.File(path) as file:
             self.assertEqual(file["pairs"][:].tolist(), [[0, 1], [2, 3]])
         self.expect(result, 0, "2 pairs", "1 pair left out", "pairs.jsonl:3", "1 bad line")
         many = self.lines("many.jsonl", *rows[:2] * 50)
-        path, _ = self.tokenize(model, many, "--pairs", "--holdout", "0.2", out="held-out.h5")
+        path, _ = self.tokenize(model, many, "--pairs", "--holdout", "0.2", out="many.h5")
         with h5py.File(path) as kept, h5py.File(path.with_suffix(".holdout.h5")) as held:
             self.assertEqual(len(kept["pairs"]) + len(held["pairs"]), 100)
             for file in (kept, held):
                 self.assertEqual(file["pairs"][:].ravel().tolist(), list(range(len(file["document_starts"]))))
-        self.tokenize(model, source, "--pairs", "--loss", "all", status=64, parts=["--loss", "--pairs"])
-        self.tokenize(model, source, "--pairs", "--answer", "chosen", status=64, parts=["--answer"])
-        self.tokenize(model, self.write("a.txt", "text"), "--pairs", status=65, parts=["a.txt", "rows of JSON"])
 
     def test_of_two_answers_the_one_asked_for_is_learnt(self):
         model, _ = self.chatml()
