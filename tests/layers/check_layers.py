@@ -35,7 +35,7 @@ ALLOWED = {
     "weights": BELOW_WEIGHTS,
     "text": ["io", "base"],
     "data": ["config", "io", "comm", "base"],
-    "corpus": ["text", "data", "weights", "config", "io", "base"],
+    "corpus": ["text", "data", "weights", "io", "base"],
     "plan": ["model", "shard", "manifest", "base"],
     "decoder": ["plan", "model", "shard", "manifest", "ops", "device", "base"],
     "adapter": ["text", *BELOW_EXPORT],
