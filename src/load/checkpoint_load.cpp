@@ -34,11 +34,13 @@ void agree_on_plan(Communicator& comm, const LoadPlan& plan) {
                   "rank {} made another load plan than rank 0", rank);
 }
 
-/// Collective over `comm`. Checks a plan that every process has made: that its moves cover the arenas of this
-/// process's share of the ranks, and that plans and files agree.
+/// Collective over `comm`. Checks a plan that every process has made: that its moves cover this rank's arena, or in a
+/// world of one those of all ranks planned for, and that plans and files agree.
 void agree_on_load(Communicator& comm, const PlannedLoad& planned, const LoadRequest& request) {
-  for (int rank = comm.rank(); rank < request.shards.world(); rank += comm.size())
-    planned.plan.check_coverage(rank);
+  if (comm.size() == 1)
+    planned.plan.check_coverage();
+  else
+    planned.plan.check_coverage(comm.rank());
   agree_on_plan(comm, planned.plan);
   std::vector<int> readers = planned.plan.readers().readers();
   std::erase_if(readers,

@@ -41,10 +41,10 @@ struct MatchedCheckpoint {
 };
 
 /// Collective over `comm`. Plans a load from headers that rank 0 reads, and proves that every rank planned for gets
-/// each element that it owns exactly once: the processes of `comm` share these ranks out among themselves, so that in
-/// a job each proves what it gets itself, and a command of one process proves all. The plan is the same on every
-/// process. Error(kBadData) or Error(kIo) as read_checkpoint_index(), match_checkpoint() and require_tied_copies();
-/// Error(kInternal) if the plans differ or if readers have different files.
+/// each element that it owns exactly once: each rank of a job proves what it gets itself, and a command, which is a
+/// world of one, proves all. The plan is the same on every process. Error(kBadData) or Error(kIo) as
+/// read_checkpoint_index(), match_checkpoint() and require_tied_copies(); Error(kInternal) if the plans differ or if
+/// readers have different files.
 [[nodiscard]] PlannedLoad plan_load(Communicator& comm, const LoadRequest& request);
 
 /// Collective over `comm`. Plans the load of a checkpoint that is matched already; `source` is the same on

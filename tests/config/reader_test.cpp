@@ -97,20 +97,20 @@ x = 1
   EXPECT_EQ(
       result.text,
       R"(job.toml:2:1: job.kind: found "evaluation", expected "train", "prefer", "load", "export", "evaluate", "generate" or "score"
-job.toml:3:1: job.outptu: unknown key, did you mean "output"?
-job.toml:5:1: model.path: found "", expected a path
-job.toml:6:1: model.dtype: found "float16", expected "bfloat16" or "float32"
-job.toml:7:2: optimiser: unknown table, did you mean "optimizer"?
-job.toml:10:1: train.steps: found "10", expected an integer from 1 to 1000000000
-job.toml:11:1: train.learning_rate: unknown key, did you mean optimizer.learning_rate?
-job.toml:12:1: train.batch_sequences: found 0, expected an integer from 1 to 1048576
-job.toml:13:1: train.recompute: found ["layer"], expected "layer", "none" or "all"
-job.toml:15:1: parallel.expert_parallel: found -3, expected an integer from 0 to 65536
-job.toml:17:1: load.chunk: found "8 parsecs", expected a size with its unit, such as "8MiB" (2^20 B) or "128.5GB" (10^9 B), from "64KiB" to "1GiB"
-job.toml:18:1: load.verify: found "yes", expected true or false
-job.toml:19:3: data: found an array of tables, expected a table
---set optimizer.learning_rat=1: optimizer.learning_rat: unknown key, did you mean "learning_rate"?
-job.toml: job.output: found nothing, expected a path (run directory, created if missing; relative to the current working directory))");
+job.toml:3:1: job.outptu: unknown key, did you mean "output"? [config.unknown_key]
+job.toml:5:1: model.path: found "", expected a path [config.value]
+job.toml:6:1: model.dtype: found "float16", expected "bfloat16" or "float32" [config.value]
+job.toml:7:2: optimiser: unknown table, did you mean "optimizer"? [config.unknown_key]
+job.toml:10:1: train.steps: found "10", expected an integer from 1 to 1000000000 [config.value]
+job.toml:11:1: train.learning_rate: unknown key, did you mean optimizer.learning_rate? [config.unknown_key]
+job.toml:12:1: train.batch_sequences: found 0, expected an integer from 1 to 1048576 [config.value]
+job.toml:13:1: train.recompute: found ["layer"], expected "layer", "none" or "all" [config.value]
+job.toml:15:1: parallel.expert_parallel: found -3, expected an integer from 0 to 65536 [config.value]
+job.toml:17:1: load.chunk: found "8 parsecs", expected a size with its unit, such as "8MiB" (2^20 B) or "128.5GB" (10^9 B), from "64KiB" to "1GiB" [config.value]
+job.toml:18:1: load.verify: found "yes", expected true or false [config.value]
+job.toml:19:3: data: found an array of tables, expected a table [config.value]
+--set optimizer.learning_rat=1: optimizer.learning_rat: unknown key, did you mean "learning_rate"? [config.unknown_key]
+job.toml: job.output: found nothing, expected a path (run directory, created if missing; relative to the current working directory) [config.missing_key])");
 }
 
 TEST(JobConfig, answers_keys_of_other_trainers_with_its_own_in_a_table_or_outside_of_all) {

@@ -162,7 +162,7 @@ class Headers(Hostile):
 
     def test_element_types(self):
         self.expect_header_refused(self.changed(dtype="F4"), "(rule dtype)", "'F4'")
-        self.expect_header_refused(self.changed(dtype="I16"), "[weights.mismatch]", "I16", NORM)
+        self.expect_header_refused(self.changed(dtype="I16"), "[weights.mismatch]", "int16", NORM)
 
     def test_names_are_shown_without_their_control_codes(self):
         header = dict(self.header)
