@@ -238,7 +238,7 @@ TEST(BatchSource, sends_each_rank_its_own_sequences_alone) {
   const Batch batch = source.batch(0);
   const std::int64_t received = test_world().traffic().received_bytes - before.received_bytes;
   constexpr std::int64_t kOutcome =
-      8 * 7;  // its length, code and text, the number of targets, and of padding
+      8 * 8;  // its length, code, id and text, the number of targets, and of padding
   const std::int64_t own = test_world().rank() == 0 ? 0 : std::ssize(batch.ids) * 8 + kOutcome;
   EXPECT_EQ(received, own);
 }
