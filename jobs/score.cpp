@@ -48,7 +48,7 @@ void score(JobContext& context) {
     fault_point("score.step", context.comm.rank());
     context.comm.set_deadline("score", config.deadline.evaluate_seconds);
     const Batch batch = tokens.sequences(first, std::min(config.train.batch_sequences, end - first));
-    output.add(first, batch, evaluator.losses(batch));
+    output.add(first, batch, evaluator.scores(batch));
   }
   output.finish();
 }

@@ -69,18 +69,21 @@ ScoreOutput::ScoreOutput(JobContext& context, BatchSource& tokens)
   is_complete_ = state[1] == 1;
 }
 
-void ScoreOutput::add(std::int64_t first, const Batch& share, std::span<const double> losses) {
+void ScoreOutput::add(std::int64_t first, const Batch& share, const TokenScores& scores) {
   const std::vector<TokenMark> all_marks = gather_to_root(context_.comm, std::span(share.marks));
-  const std::vector<double> all_losses = gather_to_root(context_.comm, losses);
+  const std::vector<double> all_losses = gather_to_root(context_.comm, std::span(scores.losses));
+  const std::vector<std::uint8_t> all_greedy = gather_to_root(context_.comm, std::span(scores.greedy));
   const std::int64_t sequences = writer_ ? std::ssize(all_losses) / share.length : 0;
   run_on_root(context_.comm, [&] {
     const auto length = static_cast<std::size_t>(share.length);
     std::span<const TokenMark> marks = all_marks;
-    std::span<const double> of_targets = all_losses;
+    std::span<const double> losses = all_losses;
+    std::span<const std::uint8_t> greedy = all_greedy;
     for (std::int64_t sequence = first; sequence < first + sequences; ++sequence) {
-      write(sequence, marks.first(length + 1), of_targets.first(length));
+      write(sequence, marks.first(length + 1), losses.first(length), greedy.first(length));
       marks = marks.subspan(length + 1);
-      of_targets = of_targets.subspan(length);
+      losses = losses.subspan(length);
+      greedy = greedy.subspan(length);
     }
     fault_point("score.commit", context_.comm.rank());
     writer_->commit(first + sequences);
@@ -89,13 +92,13 @@ void ScoreOutput::add(std::int64_t first, const Batch& share, std::span<const do
   });
 }
 
-/// Writes the documents of one sequence with these marks [length + 1] and losses of targets [length].
+/// Writes the documents of one sequence with these marks [length + 1], and losses and greedy hits of targets [length].
 void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
-                        std::span<const double> losses) {
+                        std::span<const double> losses, std::span<const std::uint8_t> greedy) {
   SourceFiles& files = *tokens_.files();
   std::size_t column = 0;  // column of the document's first token
   for (const TokenRange& run : files.packer(0)->sequence(sequence)) {
-    DocumentScore score{.greedy = -1};
+    DocumentScore score;
     const auto count = static_cast<std::size_t>(run.count);
     std::vector<float> log_probs(count, std::numeric_limits<float>::quiet_NaN());
     for (std::size_t token = 1; token < count; ++token) {
@@ -103,6 +106,7 @@ void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
       const double log_prob = -losses[column + token - 1];
       score.log_prob += log_prob;
       ++score.targets;
+      score.greedy += greedy[column + token - 1];
       log_probs[token] = static_cast<float>(log_prob);
     }
     writer_->write(files.file(0).packable_documents().document_at(run.first), score, run, log_probs);
@@ -110,6 +114,7 @@ void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
     ++documents_;
     total_.log_prob += score.log_prob;
     total_.targets += score.targets;
+    total_.greedy += score.greedy;
   }
 }
 
@@ -134,10 +139,11 @@ void ScoreOutput::tell_progress() {
 void ScoreOutput::finish() {
   run_on_root(context_.comm, [&] {
     writer_->finish();
-    console::line("scored    {} of {}: log-probability {:.5f} nat/token, {:.0f} tokens/s",
-                  counted(total_.targets, "target"), counted(documents_, "document"),
-                  total_.log_prob / static_cast<double>(std::max<std::int64_t>(1, total_.targets)),
-                  static_cast<double>(total_.targets) / watch_.seconds());
+    console::line(
+        "scored    {} of {}: log-probability {:.5f} nat/token, {} the most probable, {:.0f} tokens/s",
+        counted(total_.targets, "target"), counted(documents_, "document"),
+        total_.log_prob / static_cast<double>(std::max<std::int64_t>(1, total_.targets)), total_.greedy,
+        static_cast<double>(total_.targets) / watch_.seconds());
   });
 }
 

@@ -5,6 +5,7 @@
 #include "data/batch_source.hpp"
 #include "data/score_file.hpp"
 #include "job/job.hpp"
+#include "train/evaluator.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -26,14 +27,15 @@ class ScoreOutput {
   [[nodiscard]] bool is_complete() const { return is_complete_; }
 
   /// Collective over the job's ranks. Writes the documents of this batch, which begins with sequence `first`:
-  /// each rank's share with the losses of its targets [sequences x length] in nats.
-  void add(std::int64_t first, const Batch& share, std::span<const double> losses);
+  /// each rank's share with the scores of its targets.
+  void add(std::int64_t first, const Batch& share, const TokenScores& scores);
 
   /// Closes the file and prints the totals.
   void finish();
 
  private:
-  void write(std::int64_t sequence, std::span<const TokenMark> marks, std::span<const double> losses);
+  void write(std::int64_t sequence, std::span<const TokenMark> marks, std::span<const double> losses,
+             std::span<const std::uint8_t> greedy);
   void tell_progress();
 
   JobContext& context_;

@@ -19,7 +19,7 @@ namespace sluice {
 struct DocumentScore {
   double log_prob = 0;       ///< sum of the log-probabilities of its targets, in nats
   std::int64_t targets = 0;  ///< number of targets; -1: the document was left out
-  std::int64_t greedy = 0;   ///< number of targets that are the most likely token; -1: unknown
+  std::int64_t greedy = 0;   ///< number of targets that are the most probable token
 };
 
 /// What scores are of, and how they were made: two files with equal keys have equal scores, but for rounding.

@@ -22,9 +22,9 @@ Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& 
       sequence_length_(sequence_length),
       micro_batch_sequences_(micro_batch_sequences) {}
 
-std::vector<double> Evaluator::losses(const Batch& share) {
+TokenScores Evaluator::scores(const Batch& share) {
   const Decoder* const only = &decoder_;
-  return std::move(losses_of(std::span(&only, 1), share, ChosenPrompts::kMasked).front());
+  return std::move(scores_of(std::span(&only, 1), share, ChosenPrompts::kMasked).front());
 }
 
 PreferenceSums Evaluator::preferences(const Batch& share, const PreferSettings& settings) {
@@ -34,18 +34,18 @@ PreferenceSums Evaluator::preferences(const Batch& share, const PreferSettings& 
     reference.emplace(decoder_.config(), binder_.views(), sequence_length_, nullptr, Adapters::kLeftOut);
     decoders.push_back(&*reference);
   }
-  const std::vector<std::vector<double>> losses = losses_of(decoders, share, chosen_prompts(settings));
+  const std::vector<TokenScores> scores = scores_of(decoders, share, chosen_prompts(settings));
   const Range all{0, share.sequences};
   PreferenceBatch pairs(settings, share);
-  if (reference) pairs.set_reference(all, losses.back());
+  if (reference) pairs.set_reference(all, scores.back().losses);
   PreferenceSums sums{};
-  pairs.add(all, losses.front(), sums);
+  pairs.add(all, scores.front().losses, sums);
   return sums;
 }
 
-/// Collective over the communicator. Losses [sequences x length] under each of the decoders.
-std::vector<std::vector<double>> Evaluator::losses_of(std::span<const Decoder* const> decoders,
-                                                      const Batch& share, ChosenPrompts prompts) {
+/// Collective over the communicator. Scores under each of the decoders.
+std::vector<TokenScores> Evaluator::scores_of(std::span<const Decoder* const> decoders, const Batch& share,
+                                              ChosenPrompts prompts) {
   const at::NoGradGuard no_grad;
   const std::vector<MicroBatch> micro_batches =
       split_batch(share, micro_batch_sequences_, decoder_.device(), prompts);
@@ -55,18 +55,20 @@ std::vector<std::vector<double>> Evaluator::losses_of(std::span<const Decoder* c
   LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
   const std::vector<std::vector<at::Tensor>> hidden = walk.forward(passes);
 
-  std::vector<std::vector<double>> losses(passes.size());
+  std::vector<TokenScores> scores(passes.size());
   std::int64_t broken = 0;
   {
     const StageBinder::GatheredStage bound = walk.head();
     for (std::size_t pass = 0; pass < passes.size(); ++pass) {
       for (std::size_t i = 0; i < micro_batches.size(); ++i) {
         const Decoder& decoder = *decoders[pass];
-        const at::Tensor found =
-            decoder.head(hidden[pass][i], micro_batches[i].targets, ops::NoLossGradient()).losses;
-        std::ranges::copy(ops::host_values<double>(found), std::back_inserter(losses[pass]));
+        const Decoder::Head found =
+            decoder.head(hidden[pass][i], micro_batches[i].targets, ops::NoLossGradient());
+        std::ranges::copy(ops::host_values<double>(found.losses), std::back_inserter(scores[pass].losses));
+        std::ranges::copy(ops::host_values<std::uint8_t>(found.greedy),
+                          std::back_inserter(scores[pass].greedy));
       }
-      broken += std::ranges::count_if(losses[pass], [](double loss) { return !std::isfinite(loss); });
+      broken += std::ranges::count_if(scores[pass].losses, [](double loss) { return !std::isfinite(loss); });
     }
   }
   comm_.all_reduce_sum(std::span(&broken, 1));
@@ -74,7 +76,7 @@ std::vector<std::vector<double>> Evaluator::losses_of(std::span<const Decoder* c
     fail({ExitCode::kNumerics, "train.not_finite"},
          "the loss of a token is not finite, expected a number. Likely cause: broken weights; evaluate "
          "an earlier checkpoint");
-  return losses;
+  return scores;
 }
 
 }  // namespace sluice

@@ -15,6 +15,13 @@
 
 namespace sluice {
 
+/// What a model makes of the targets of a rank's share of a batch, [sequences x length] each.
+struct TokenScores {
+  std::vector<double>
+      losses;  ///< cross-entropy of each target in nats; 0 for one that begins a document or is padding
+  std::vector<std::uint8_t> greedy;  ///< 1 for a target that is the most probable token, else 0
+};
+
 class Evaluator {
  public:
   /// All references must outlive the evaluator. `binder` may be a trainer's, between its steps. Allocates
@@ -22,18 +29,20 @@ class Evaluator {
   Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& binder, std::int64_t sequence_length,
             std::int64_t micro_batch_sequences);
 
-  /// Collective over the communicator. Cross-entropy in nats of every target of this rank's share of a batch,
-  /// which may be empty: [sequences x length], 0 for a target that begins a document or is padding.
+  /// Collective over the communicator. Scores of every target of this rank's share of a batch, which may be empty.
   /// Error(kNumerics), on every rank alike, if a loss on any rank is not finite.
-  [[nodiscard]] std::vector<double> losses(const Batch& share);
+  [[nodiscard]] TokenScores scores(const Batch& share);
+
+  /// Collective over the communicator. TokenScores::losses of scores().
+  [[nodiscard]] std::vector<double> losses(const Batch& share) { return scores(share).losses; }
 
   /// Collective over the communicator. Sums of the preferences in this rank's share of a batch, which may be
-  /// empty; under the reference, if `settings` have one, in the same walk. Errors as for losses().
+  /// empty; under the reference, if `settings` have one, in the same walk. Errors as for scores().
   [[nodiscard]] PreferenceSums preferences(const Batch& share, const PreferSettings& settings);
 
  private:
-  [[nodiscard]] std::vector<std::vector<double>> losses_of(std::span<const Decoder* const> decoders,
-                                                           const Batch& share, ChosenPrompts prompts);
+  [[nodiscard]] std::vector<TokenScores> scores_of(std::span<const Decoder* const> decoders,
+                                                   const Batch& share, ChosenPrompts prompts);
 
   Communicator& comm_;
   StageBinder& binder_;

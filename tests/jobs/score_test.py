@@ -29,6 +29,7 @@ class ScoreTest(JobTest):
             logits = reference["logits"][:]
             self.loss = float(reference["loss"][()])
         self.first = log_probs(logits, self.rows[0, 1:])
+        self.first_greedy = int((logits.argmax(1) == self.rows[0, 1:]).sum())
         self.lengths = [49] * 6 + [5, 1, 30, 2, 17, 40]
         self.tokens = numpy.concatenate([self.rows.ravel(), self.rows.ravel()[: sum(self.lengths[6:])]])
         self.starts = numpy.concatenate([[0], numpy.cumsum(self.lengths)[:-1]])
@@ -81,6 +82,9 @@ class Score(ScoreTest):
         begins[self.starts] = True
         self.assertEqual(numpy.isnan(tokens).tolist(), (begins | (self.mask == 0)).tolist())
         self.assertEqual(targets.tolist(), [48] * 6 + [4, 0, 10, 1, 16, 39])
+        greedy = one["documents/greedy"]
+        self.assertEqual(greedy[0], self.first_greedy)
+        self.assertTrue((0 <= greedy).all() and (greedy <= targets).all() and greedy[7] == 0)
         for number, (start, length) in enumerate(zip(self.starts, self.lengths)):
             self.assertAlmostEqual(sums[number], numpy.nansum(tokens[start:start + length], dtype=float), delta=1e-4)
         # A document that others begin with has their log-probabilities, whatever it is packed with.
