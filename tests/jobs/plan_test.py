@@ -20,7 +20,7 @@ from suite import run_job
 SEED = 1
 PLAIN = ("qwen3-moe-tiny", "mixtral-tiny", "deepseek_v3-tiny", "qwen3_5-moe-tiny", "gpt_oss-tiny", "qwen3-tiny-tied")
 QUANTISED = ("qwen3-moe-tiny-fp8-blocks", "qwen3-moe-tiny-fp8-rows", "qwen3-moe-tiny-int4", "gpt_oss-tiny-mxfp4")
-KINDS = ("train",) * 5 + ("resume",) * 2 + ("evaluate", "generate", "load", "export")
+KINDS = ("train",) * 4 + ("resume",) * 2 + ("prefer", "evaluate", "score", "generate", "load", "export")
 
 
 def draw_optimizer(draw):
@@ -50,7 +50,7 @@ class DrawnJob:
         draw = random.Random(f"{SEED}/plan/{number}")
         self.kind = KINDS[number % len(KINDS)]
         self.ranks = draw.choice([1, 2, 3, 3])
-        self.trains = self.kind in ("train", "resume")
+        self.trains = self.kind in ("train", "resume", "prefer")
         tables = {"model": {"path": FIXTURES / draw.choice(PLAIN + QUANTISED)}}
         if self.trains and draw.random() < 0.4:
             tables = merged(draw_base(draw), {"lora": {"rank": draw.randint(1, 8)}})
@@ -68,7 +68,9 @@ class DrawnJob:
             tables["evaluate"] = {"tokens": directory / "tokens.h5", "every_steps": 1}
         tables["generate"] = {"prompts": directory / "prompts.jsonl", "max_tokens": 2, "ignore_eos": True,
                               "batch_sequences": draw.randint(1, 4)}
-        tables["job"] = {"kind": "train" if self.trains else self.kind, "output": directory / f"run-{number}"}
+        if self.kind == "prefer":
+            tables["prefer"] = {"loss": draw.choice(["sigmoid", "orpo"]) if "lora" in tables else "orpo"}
+        tables["job"] = {"kind": "train" if self.kind == "resume" else self.kind, "output": directory / f"run-{number}"}
         if self.kind == "export":
             tables["export"] = {"path": directory / f"export-{number}"}
         self.output, self.tables = tables["job"]["output"], tables
@@ -119,6 +121,9 @@ def check(number, directory):
 def write_inputs(directory):
     with h5py.File(directory / "tokens.h5", "w") as file:
         file["tokens"] = numpy.random.default_rng(1).integers(0, 64, 2000, dtype=numpy.int32)
+        file["document_starts"] = numpy.arange(0, 2000, 4)
+        file["loss_mask"] = numpy.tile(numpy.array([0, 0, 1, 1], numpy.uint8), 500)
+        file["pairs"] = numpy.arange(500).reshape(250, 2)
     prompts = ({"id": number, "tokens": [3, 5, 8][:number + 1]} for number in range(3))
     (directory / "prompts.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
 
