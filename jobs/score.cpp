@@ -38,10 +38,13 @@ void score(JobContext& context) {
   Evaluator evaluator(context.comm, model.config, binder, config.data.sequence_length,
                       config.train.micro_batch_sequences);
   context.directory.set_status("scoring");
-  const SignalWatch::StopRequest stop(context.signals);
+  SignalWatch::StopRequest stop(context.signals);
+  stop.set_patience(
+      config.deadline.evaluate_seconds);  // within which a batch ends, or the job by its deadline
   const std::int64_t end = tokens.sequence_count();
   for (std::int64_t first = output.sequences_done(); first < end; first += config.train.batch_sequences) {
     if (is_stopped(context.comm, stop)) {
+      stop.answer();
       context.ending = ExitCode::kResumable;
       return;
     }

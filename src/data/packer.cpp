@@ -79,6 +79,12 @@ Packer::Packer(const TokenFile& file, const PackOptions& options, std::int64_t s
 }
 
 void Packer::count_pairs() {
+  if (!file_->masks_targets())
+    fail(
+        {ExitCode::kBadData, "data.token_file"},
+        "{} has 'pairs' and no 'loss_mask', expected both, because the mask tells answers from prompts; sluice "
+        "tokenize --pairs writes them",
+        file_->name());
   for_each_block(std::ssize(file_->pairs()), [&](std::span<const std::int64_t> numbers) {
     for (PackedPair& pair : lengths_of(numbers)) {
       ++counts_.documents;

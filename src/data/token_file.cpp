@@ -218,7 +218,7 @@ const DocumentStarts& TokenFile::packable_documents() const {
   if (!is_stream_ || !starts_)
     fail(
         {ExitCode::kBadData, "data.token_file"},
-        "data.pack: {} {}; packing needs the documents of a stream, as sluice tokenize writes them, and so do pairs and scores",
+        "{} {}; packing (data.pack), pairs and scores need the documents of a stream, as sluice tokenize writes them, of pairs with --pairs",
         file_.name(),
         is_stream_ ? "has no dataset 'document_starts'" : "has rows, each of which is a sequence already");
   return *starts_;

@@ -150,8 +150,8 @@ class Documents(PackingTest):
         rows = FIXTURES / "qwen3-moe-tiny/reference.h5"
         job = self.job(data=PACKED | {"tokens": plain})
         for command in ("check", "run"):
-            self.expect(sluice(command, job), 65, "data.pack: ", "document_starts", "sluice tokenize")
-            self.expect(sluice(command, job, "--set", f"data.tokens={rows}"), 65, "data.pack: ", "has rows")
+            self.expect(sluice(command, job), 65, "data.pack", "document_starts", "sluice tokenize")
+            self.expect(sluice(command, job, "--set", f"data.tokens={rows}"), 65, "data.pack", "has rows")
 
     def test_are_evaluated_one_after_the_other_while_packed_ones_are_trained_on(self):
         train, held_out = self.write_documents("train.h5", self.lengths(50)), self.write_documents("held.h5", self.lengths(30))

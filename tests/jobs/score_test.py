@@ -1,6 +1,8 @@
 """job.kind = "score": log-probabilities are transformers', by document and by place, however documents are packed, and whatever ends the job."""
 import json
+import os
 import shutil
+import signal
 import sys
 import unittest
 
@@ -159,6 +161,17 @@ class Ended(ScoreTest):
         job = self.job("whole-score.step-0-4.toml", train={"batch_sequences": 1})
         self.expect(run_job(3, job), 0, "resume    behind sequence 3")
         self.expect_near(self.scores_in(self.output_of(job)), self.scores_in(self.output_of(whole)))
+
+    def test_a_batch_that_takes_long_ends_before_the_job_that_was_asked_to_stop(self):
+        job = self.job(train={"batch_sequences": 1})
+        running = program.start_mpirun(2, *program.with_fault("score.step", 0, "2+", "delay"), "run", job)
+        status = self.output_of(job) / "status.json"
+        program.wait_until(lambda: status.exists() and json.loads(status.read_text()).get("sequence", 0) >= 1, "a batch")
+        ranks = program.run("pgrep", "-f", f"sluice-train run.*{self.directory.name}").output.split()
+        os.kill(int(ranks[-1]), signal.SIGTERM)
+        self.expect(running.finish(), 75)
+        self.assertEqual(json.loads(status.read_text())["exit_code"], 75)
+        self.expect(run_job(2, job), 0, "resume    behind sequence")
 
     def test_it_is_not_gone_on_with_for_another_model_or_other_tokens(self):
         job = self.job("job.toml")

@@ -259,15 +259,14 @@ void make_plan(Examination& job, const JobConfig& config, const MachineArguments
 }
 
 /// Checks everything in the order in which a run would meet it.
-Examination examine_job(const JobConfig& config, const CheckArguments& arguments) {
-  Examination job{.is_quiet = arguments.json};
+void examine_job(Examination& job, const JobConfig& config, const MachineArguments& machine) {
   const auto examine = [&](const std::function<void()>& part) { job.findings.examine(part); };
   examine([&] { require_device_in_build(config.device); });
   examine([&] { static_cast<void>(find_compute_program(config.job.kind)); });
-  examine([&] { make_plan(job, config, arguments.machine); });
+  examine([&] { make_plan(job, config, machine); });
   examine([&] { RunDirectory::check(config); });
   const std::optional<DataIdentity> data = check_token_inputs(job, config);
-  if (!job.plan) return job;
+  if (!job.plan) return;
   examine([&] { check_prompts(job); });
   examine([&] { check_written(job); });
   examine([&] { check_saves(job, data); });
@@ -275,7 +274,6 @@ Examination examine_job(const JobConfig& config, const CheckArguments& arguments
   tell_memory(job);
   examine([&] { check_weights(job); });
   tell_ranks(job);
-  return job;
 }
 
 nlohmann::json as_json(const Examination& job) {
@@ -291,8 +289,14 @@ nlohmann::json as_json(const Examination& job) {
 /// configuration, model, place of the results, tokens, memory, the weights' headers and the plans. The exit
 /// status is that of the first finding in the order in which a run would meet them.
 int check_command(const CheckArguments& arguments) {
-  const JobConfig config = load_job_config(arguments.job.file, arguments.job.overrides);
-  const Examination job = examine_job(config, arguments);
+  Examination job{.is_quiet = arguments.json};
+  std::optional<JobConfig> config;
+  const auto load = [&] { config = load_job_config(arguments.job.file, arguments.job.overrides); };
+  if (arguments.json)
+    job.findings.examine(load);
+  else
+    load();
+  if (config) examine_job(job, *config, arguments.machine);
   const std::string file = arguments.job.file.string();
   if (arguments.json)
     console::write_line(as_json(job).dump(2));
