@@ -49,7 +49,7 @@ std::optional<FitAdvice> more_recomputed(const Trial& trial) {
   for (const auto& [recompute, setting] : {std::pair{Recompute::kLayer, "train.recompute = \"layer\""},
                                            {Recompute::kAll, "train.recompute = \"all\""}}) {
     const std::optional<FitAdvice> advice =
-        trial.with(setting, [&](JobConfig& config) { config.train.recompute = recompute; });
+        trial.with(setting, [kept = recompute](JobConfig& config) { config.train.recompute = kept; });
     if (advice && advice->peak_bytes < trial.plan.largest_peak()) return advice;
   }
   return std::nullopt;
