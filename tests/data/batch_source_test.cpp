@@ -418,7 +418,7 @@ TEST(PackedBatchSource, looks_at_the_ids_of_the_windows_that_steps_will_read) {
 }
 
 /// A file that only rank 0 has, of pairs whose documents have 2 and 3 tokens, with one token of prompt each.
-std::filesystem::path pairs(const TemporaryDirectory& directory, std::int64_t count) {
+std::filesystem::path pairs(const TemporaryDirectory& directory, std::int64_t count, bool has_mask = true) {
   const std::filesystem::path path = directory / "pairs.h5";
   if (test_world().rank() != 0) return path;
   std::vector<std::int64_t> starts, numbers(static_cast<std::size_t>(2 * count)),
@@ -433,6 +433,11 @@ std::filesystem::path pairs(const TemporaryDirectory& directory, std::int64_t co
   };
   write("/tokens", {5 * count}, ids);
   write("/document_starts", {2 * count}, starts);
+  if (has_mask) {
+    std::vector<std::int64_t> mask(ids.size(), 1);
+    for (const std::int64_t start : starts) mask[static_cast<std::size_t>(start)] = 0;
+    write("/loss_mask", {5 * count}, mask);
+  }
   write("/pairs", {count, 2}, numbers);
   file.close();
   return path;
@@ -464,6 +469,15 @@ TEST(BatchSource, gives_each_rank_the_pairs_of_its_sequences) {
     ++number;
   }
   EXPECT_EQ(number, std::min<std::int64_t>(7, 2 * share.end));
+}
+
+TEST(BatchSource, refuses_pairs_without_a_mask_that_tells_answers_from_prompts) {
+  const TemporaryDirectory directory;
+  BatchOptions packed = options(pairs(directory, 7, /*has_mask=*/false), 4, 100);
+  packed.file.sequence_length = 10;
+  packed.pack = {.window = 100, .unit = PackUnit::kPair};
+  expect_error(ExitCode::kBadData, {"pairs.h5", "loss_mask", "--pairs"},
+               [&] { BatchSource(test_world(), packed); });
 }
 
 TEST(BatchSource, reads_each_pair_once_in_the_order_of_the_file) {
