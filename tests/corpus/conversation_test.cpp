@@ -135,7 +135,7 @@ TEST(Conversation, that_is_no_pair_says_what_it_lacks) {
                                    {R"({"prompt": "a", "chosen": null, "rejected": "c"})", "no 'chosen'"},
                                    {R"({"chosen": "b", "rejected": "c"})", "no prompt"},
                                    {R"({"text": "a"})", "no 'chosen'"}})
-    expect_error(ExitCode::kBadData, {lacks}, [&] { static_cast<void>(pair_of(row)); });
+    expect_error(ExitCode::kBadData, {lacks}, [line = row] { static_cast<void>(pair_of(line)); });
 }
 
 TEST(Conversation, knows_the_tools_of_each_form) {
