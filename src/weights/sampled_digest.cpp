@@ -1,5 +1,6 @@
 #include "weights/sampled_digest.hpp"
 
+#include "base/bytes.hpp"
 #include "base/digest.hpp"
 #include "io/file.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string sample_of(const fs::path& path) {
-  constexpr std::int64_t kSampleBytes = 64 * 1024;
+  constexpr std::int64_t kSampleBytes = 64 * kKiB;
   const InputFile file = InputFile::open(path);
   const std::int64_t size = file.size_bytes(), count = std::min(size, kSampleBytes);
   std::string text = fmt::format("{} {}", path.filename().string(), size);

@@ -11,6 +11,7 @@
 #include "support/source_folder.hpp"
 #include "train/trainer.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -158,7 +159,7 @@ class PreferenceReference : public testing::TestWithParam<std::string> {
     for (const int tensor : model.description.manifest.stored_tensors()) {
       const std::string name =
           model.description.manifest.wrapped_name(model.description.manifest[tensor].name);
-      const std::string path = objective + "/gradients/" + name;
+      const std::string path = fmt::format("{}/gradients/{}", objective, name);
       if (!trainer.gradients().holds(model.layouts.unit_of(tensor)) || !file_.exists(path)) continue;
       const auto expected = file_.dataset(path).read<double>();
       const std::array<double, 2> found = along(trainer.gradients(), tensor);
