@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <vector>
 
 namespace sluice {
@@ -31,10 +30,22 @@ void require_gpu_memory(const JobPlan& plan) {
     require_memory_of_gpu(plan.ranks, rank, machine.growth_limits[static_cast<std::size_t>(rank)]);
 }
 
-/// Numbers in `of_rank`, of a node or machine for each rank, that a check looks at: this rank's, or all.
-std::set<int> looked_at(const Machine& machine, const std::vector<int>& of_rank) {
-  if (machine.own) return {of_rank[static_cast<std::size_t>(*machine.own)]};
-  return {of_rank.begin(), of_rank.end()};
+/// A node or machine, and the bytes that its ranks need together.
+struct Need {
+  int number = 0;
+  std::int64_t bytes = 0;
+};
+
+/// Need of the node or machine that a check looks at, of those in `of_rank`, which has one for each rank: this rank's, or
+/// in a command the one that needs most. `bytes_of`: bytes that a rank needs.
+template <class BytesOf>
+Need looked_at(const JobPlan& plan, const std::vector<int>& of_rank, BytesOf bytes_of) {
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(std::ranges::max(of_rank)) + 1);
+  for (std::size_t rank = 0; rank < of_rank.size(); ++rank)
+    bytes[static_cast<std::size_t>(of_rank[rank])] += bytes_of(plan.ranks[rank]);
+  const int number = plan.machine.own ? of_rank[static_cast<std::size_t>(*plan.machine.own)]
+                                      : static_cast<int>(std::ranges::max_element(bytes) - bytes.begin());
+  return {number, bytes[static_cast<std::size_t>(number)]};
 }
 
 void require_machine_memory(const JobPlan& plan) {
@@ -42,12 +53,14 @@ void require_machine_memory(const JobPlan& plan) {
   const bool has_gpu = has_memory_of_gpu(machine.device);
   std::vector<RankMemory> ranks = plan.ranks;
   if (has_gpu) std::ranges::transform(ranks, ranks.begin(), &RankMemory::beside_gpu);
-  for (const int number : looked_at(machine, machine.machines)) {
-    MachineMemory memory = memory_of_this_machine(memory_pool(plan.config(), machine.device));
-    if (machine.told_bytes && !has_gpu)
-      memory = {*machine.told_bytes * std::ranges::count(machine.machines, number), "(--memory)", ""};
-    require_memory(ranks, machine.machines, number, memory);
-  }
+  const int number = looked_at(plan, machine.machines, [&](const RankMemory& rank) {
+                       return has_gpu ? rank.beside_gpu().certain() : rank.certain();
+                     }).number;
+  const bool is_told = machine.told_bytes && !has_gpu;
+  require_memory(ranks, machine.machines, number,
+                 is_told ? MachineMemory{*machine.told_bytes * std::ranges::count(machine.machines, number),
+                                         "(--memory)", ""}
+                         : memory_of_this_machine(memory_pool(plan.config(), machine.device)));
 }
 
 void check_memory(const JobPlan& plan) {
@@ -59,14 +72,10 @@ void check_memory(const JobPlan& plan) {
 
 void check_offload_room(const JobPlan& plan) {
   if (plan.config().memory.offload != Offload::kDisk) return;
-  std::int64_t most = 0;
-  for (const int node : looked_at(plan.machine, plan.machine.nodes)) {
-    std::int64_t needed = 0;
-    for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
-      if (plan.machine.nodes[rank] == node) needed += plan.ranks[rank].offload.file_bytes();
-    most = std::max(most, needed);
-  }
-  if (most > 0) require_offload_room(plan.config(), most);
+  const std::int64_t needed = looked_at(plan, plan.machine.nodes, [](const RankMemory& rank) {
+                                return rank.offload.file_bytes();
+                              }).bytes;
+  if (needed > 0) require_offload_room(plan.config(), needed);
 }
 
 constexpr std::array<PlanCheck, 4> kChecks{{{"optimizer.fit", check_fit},
