@@ -40,7 +40,7 @@ class ScoreOutput {
 
   JobContext& context_;
   BatchSource& tokens_;
-  std::optional<ScoreWriter> writer_;  ///< on rank 0 alone
+  std::optional<ScoreWriter> writer_;  ///< writer of the file of scores; rank 0 alone has one
   std::int64_t sequences_done_ = 0;
   bool is_complete_ = false;
   std::int64_t sequences_ = 0;  ///< sequences of the whole job

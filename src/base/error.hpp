@@ -26,7 +26,7 @@ enum class ExitCode : int {
 };
 
 /// Name of a kind of cause, "config.unknown_key": a folder or subject, and what is wrong. The guide has a table
-/// of all (configs/guide/commands.md). At most 39 characters; longer ones are cut.
+/// of all (configs/guide/messages.md). At most 39 characters; longer ones are cut.
 class FailureId {
  public:
   constexpr FailureId() = default;

@@ -27,7 +27,8 @@ class PreferenceWatch {
   std::int64_t updates_ = 0;  ///< updates before the step
   bool has_margin_ = false;   ///< whether the rewards of any pair have differed
   bool has_told_margin_ = false, has_told_fall_ = false;
-  std::vector<double> log_probs_;  ///< of chosen answers, in the last steps, at most kSteps
+  std::vector<double>
+      log_probs_;  ///< mean log-probability of chosen answers in each of the last kSteps steps
 };
 
 }  // namespace sluice

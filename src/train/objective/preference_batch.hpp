@@ -71,7 +71,8 @@ class PreferenceBatch {
 
   PreferSettings settings_;
   const Batch& batch_;
-  std::vector<PairLogProbs> reference_;  ///< of each pair; zeros without a reference
+  std::vector<PairLogProbs>
+      reference_;  ///< log-probabilities of each pair under the reference; zeros without one
 };
 
 }  // namespace sluice

@@ -32,7 +32,7 @@ using test::test_world;
 
 constexpr double kRate = 2e-3;
 constexpr double kRelative = 1e-5;
-constexpr double kLaterSteps = 1e-4;  ///< of norms and losses behind an update
+constexpr double kLaterSteps = 1e-4;  ///< relative tolerance of norms, and of losses after an update
 
 const fs::path kFixtures = fixture_folder();
 const std::map<std::string, PreferSettings>& objectives() {
