@@ -23,6 +23,7 @@
 #include "model/families/qwen3.hpp"
 #include "model/families/qwen3_5.hpp"
 #include "model/families/qwen3_next.hpp"
+#include "model/families/solar_open.hpp"
 #include "model/manifest_builder.hpp"
 #include "model/model_directory.hpp"
 #include "model/unknown_keys.hpp"
@@ -62,6 +63,7 @@ constexpr std::array kArchitectures{
     Architecture{"qwen3_5_moe", read_qwen3_5_moe_config, describe_qwen3_5},
     Architecture{"qwen3_5_moe_text", read_qwen3_5_moe_text_config, describe_qwen3_5_text},
     Architecture{"qwen3_next", read_qwen3_next_config, describe_qwen3_next},
+    Architecture{"solar_open", read_solar_open_config, describe_decoder},
 };
 
 const Architecture& find_architecture(const ConfigReader& reader) {
