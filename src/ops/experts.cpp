@@ -167,7 +167,8 @@ class ExpertPass {
   }
 
   void backward(const RowBlock& block) {
-    const auto [inputs, gate_up] = enter(block, block.padded);
+    const Entered entered = enter(block, block.padded);
+    const at::Tensor &inputs = entered.inputs, &gate_up = entered.gate_up;
     const at::Tensor d_outputs = buffers_->outputs(block.padded);
     on::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
     const at::Tensor activation = buffers_->activation(block.padded);

@@ -66,9 +66,9 @@ TEST(LinearCrossEntropy, takes_a_coefficient_of_each_token_from_the_losses_of_al
     const at::Tensor h = hidden.to(at::kDouble).requires_grad_(),
                      v = w.value.to(at::kDouble).requires_grad_();
     at::cross_entropy_loss(at::mm(h, v.t()), targets, {}, at::Reduction::None).square().mean().backward();
-    const CrossEntropy actual = linear_cross_entropy(hidden, w, targets, [&](const at::Tensor& losses) {
-      return losses * 2 / static_cast<double>(tokens);
-    });
+    const CrossEntropy actual = linear_cross_entropy(
+        hidden, w, targets,
+        [count = tokens](const at::Tensor& losses) { return losses * 2 / static_cast<double>(count); });
     expect_close(actual.d_hidden, h.grad(), 1e-5);
     expect_close(w.grad - 0.5, v.grad(), 1e-5);
   }
