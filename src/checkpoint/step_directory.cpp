@@ -85,12 +85,6 @@ void require_all_files(const fs::path& directory, const SavedStep& step) {
            (directory / file.name).string(), step.hosts_text(file), directory.string());
 }
 
-std::optional<FoundStep> newest_step(const fs::path& directory, const TellBroken& on_broken) {
-  return newest_step(
-      directory, list_steps(directory), [](const StepPlace& place) { return read_saved_step(place.path); },
-      on_broken);
-}
-
 std::optional<FoundStep> newest_step(const fs::path& directory, const std::vector<StepPlace>& steps,
                                      const ReadStep& read, const TellBroken& on_broken) {
   std::optional<FoundStep> newest;

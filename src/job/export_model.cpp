@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "comm/run_together.hpp"
+#include "comm/solo_communicator.hpp"
 #include "export/export_plan.hpp"
 #include "export/export_tensors.hpp"
 #include "export/streaming_exporter.hpp"
@@ -48,20 +49,6 @@ std::optional<ExpertLayout> chosen_layout(ExportExperts experts) {
 
 bool is_as_source(const JobConfig& config) { return config.export_.format == ExportFormat::kSource; }
 
-/// Indices of model.path: tensors as the model takes them and, if the export is like the source, as the files
-/// have them.
-struct SourceIndex {
-  CheckpointIndex weights, stored;
-};
-
-/// Reads both indices; `read` takes a QuantisedAs.
-template <class Read>
-SourceIndex source_index(const JobConfig& config, Read read) {
-  SourceIndex source{read(QuantisedAs::kWeights), {}};
-  if (is_as_source(config)) source.stored = read(QuantisedAs::kStored);
-  return source;
-}
-
 /// Function that tells whether the job changes a tensor of the manifest from what it is in model.path.
 std::function<bool(int)> changed_tensors(const Blueprint& blueprint) {
   const JobConfig& config = blueprint.config;
@@ -81,17 +68,19 @@ std::function<bool(int)> changed_tensors(const Blueprint& blueprint) {
   return [changed = std::move(changed)](int tensor) { return changed.contains(tensor); };
 }
 
-/// Content of the job's export; `source` is null if there is none. Weights that were drawn are written expert
-/// by expert, like most checkpoints, unless the job says otherwise.
-ExportContent content_of_job(const Blueprint& blueprint, const SourceIndex* source) {
-  const std::optional<ExpertLayout> layout = chosen_layout(blueprint.config.export_.experts);
-  if (source == nullptr)
+/// Collective over `comm`. Content of the job's export, like the files of model.path if it `has_source`. Weights that
+/// were drawn are written expert by expert, like most checkpoints, unless the job says otherwise.
+ExportContent content_of_job(Communicator& comm, const Blueprint& blueprint, bool has_source) {
+  const JobConfig& config = blueprint.config;
+  const std::optional<ExpertLayout> layout = chosen_layout(config.export_.experts);
+  if (!has_source)
     return content_of(blueprint.keys, layout.value_or(ExpertLayout::kPerExpert),
                       blueprint.model.config.published_dtype);
-  static_cast<void>(match_checkpoint(source->weights, blueprint.keys, blueprint.config.model.dtype));
-  if (is_as_source(blueprint.config))
-    return content_as_stored(source->weights, source->stored, blueprint.keys, changed_tensors(blueprint));
-  return content_like(source->weights, blueprint.keys, layout);
+  const CheckpointIndex weights = share_checkpoint_index(comm, config.model.path, QuantisedAs::kWeights);
+  static_cast<void>(match_checkpoint(weights, blueprint.keys, config.model.dtype));
+  if (!is_as_source(config)) return content_like(weights, blueprint.keys, layout);
+  return content_as_stored(weights, share_checkpoint_index(comm, config.model.path, QuantisedAs::kStored),
+                           blueprint.keys, changed_tensors(blueprint));
 }
 
 /// Error(kBadConfig) if an export must be like its source, but model.path has no weights.
@@ -146,12 +135,8 @@ struct Written {
 Written plan_with_source(JobContext& context, DType shards) {
   const JobConfig& config = context.config();
   const ModelSettings& model = config.model;
-  std::optional<SourceIndex> source;
-  if (model.init == ModelInit::kCheckpoint && !is_saved_step(model.path))
-    source = source_index(config, [&](QuantisedAs quantised) {
-      return share_checkpoint_index(context.comm, model.path, quantised);
-    });
-  const ExportContent content = content_of_job(context.blueprint, source ? &*source : nullptr);
+  const bool has_source = model.init == ModelInit::kCheckpoint && !is_saved_step(model.path);
+  const ExportContent content = content_of_job(context.comm, context.blueprint, has_source);
   Companions companions;
   if (context.is_root()) {
     warn_of_rounding(content, context.blueprint.model.manifest, shards);
@@ -176,7 +161,9 @@ Written plan_of_job(JobContext& context, DType shards) {
           "copy config.json and the tokenizer beside them",
           error.what());
   }
-  return {make_plan(context.blueprint, context.plan.shards, content_of_job(context.blueprint, nullptr)), {}};
+  return {make_plan(context.blueprint, context.plan.shards,
+                    content_of_job(context.comm, context.blueprint, false)),
+          {}};
 }
 
 void print_export(const ExportPlan& plan, const ExportReport& report) {
@@ -213,12 +200,9 @@ ExportSize size_of_model(const Blueprint& blueprint, const ShardPlan& shards) {
   const JobConfig& config = blueprint.config;
   require_mergeable(blueprint.model.manifest);
   require_source(config);
-  std::optional<SourceIndex> source;
-  if (config.model.init == ModelInit::kCheckpoint && holds_weights(config.model.path))
-    source = source_index(
-        config, [&](QuantisedAs quantised) { return read_checkpoint_index(config.model.path, quantised); });
-  const ExportPlan plan =
-      make_plan(blueprint, shards, content_of_job(blueprint, source ? &*source : nullptr));
+  const bool has_source = config.model.init == ModelInit::kCheckpoint && holds_weights(config.model.path);
+  SoloCommunicator self;
+  const ExportPlan plan = make_plan(blueprint, shards, content_of_job(self, blueprint, has_source));
   plan.check_coverage();
   for (const CompanionFile& companion : companions_of(config).files)
     static_cast<void>(InputFile::open(companion.path));

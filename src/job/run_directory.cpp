@@ -3,6 +3,8 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "checkpoint/hosts/held_steps.hpp"
+#include "comm/solo_communicator.hpp"
 #include "config/job_copy.hpp"
 #include "config/schema.hpp"
 #include "io/path.hpp"
@@ -100,10 +102,18 @@ std::vector<Result> files_of(const JobConfig& config) {
   return files;
 }
 
-void require_no_results(const JobConfig& config) {
+/// The checkpoint from which the job would go on, as this process alone sees it.
+std::optional<HeldStep> resume_point_here(const JobConfig& config) {
+  SoloCommunicator self;
+  return find_resume_point(self, RankDisks::of_this_host(), config, [](const std::string&) {});
+}
+
+/// Refuses results of an earlier run, unless the job goes on with them: it `resumes` from a checkpoint, or begins again
+/// a training that had ended before its first one.
+void require_no_results(const JobConfig& config, bool resumes) {
   if (config.job.overwrite) return;
   for (const Result& result : results_of(config)) {
-    if (!fs::exists(result.file) || continues_run(config)) continue;
+    if (!fs::exists(result.file) || resumes || begins_run_again(config)) continue;
     const bool is_done_already = tells_done(status_if_readable(config.job.output)) && is_job_of_run(config);
     fail({ExitCode::kBadConfig, "job.output_taken"},
          "job.output: {}{}; give this run another job.output, or set job.overwrite = true to replace it",
@@ -127,8 +137,7 @@ void require_no_other_job_file(const fs::path& file) {
 
 void RunDirectory::check(const JobConfig& config) {
   require_creatable("job.output", config.job.output / "status.json");
-  static_cast<void>(find_resume_point(config));
-  require_no_results(config);
+  require_no_results(config, resume_point_here(config).has_value());
   require_no_other_job_file(config.job.output / kJobCopyFile);
   for (const Result& file : files_of(config)) require_creatable(file.key, file.file);
 }
@@ -166,8 +175,8 @@ void RunDirectory::create(const JobConfig& config) {
   make_directories(path_);
   lock_ = RunLock(path_);
   // Finds the resume point first, or job.toml would be the wrong one.
-  const auto found = find_resume_point(config);
-  require_no_results(config);
+  const std::optional<HeldStep> resumed = resume_point_here(config);
+  require_no_results(config, resumed.has_value());
   require_no_other_job_file(path_ / kJobCopyFile);
   for (const Result& file : files_of(config)) {  // refuses now, not after hours of loading
     make_directories(file.file.parent_path());
@@ -177,7 +186,7 @@ void RunDirectory::create(const JobConfig& config) {
   was_done_before_ = !config.job.overwrite && tells_done(earlier);
   earlier_ = progress_in(earlier);
   const auto last_attempt = static_cast<std::int64_t>(number_in(earlier, "attempt").value_or(0));
-  attempt_ = 1 + std::max(last_attempt, found ? found->step.attempt : 0);
+  attempt_ = 1 + std::max(last_attempt, resumed ? resumed->found.step.attempt : 0);
   set_job(config);
   write_status();
   if (!lock_.refusal().empty())

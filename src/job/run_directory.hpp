@@ -42,7 +42,7 @@ class RunDirectory {
   /// Opens the run directory; without job.output nothing is written anywhere. Rank 0 creates the directory,
   /// takes its lock and writes job.toml and status.json. Error(kBadConfig) if another job holds the lock
   /// (process/run_lock.hpp), or if an earlier run left results that this job neither resumes
-  /// (job/saving/resume_point.hpp) nor may overwrite; Error(kIo) if the system refuses. Results of an earlier
+  /// (job/plan/resume_point.hpp) nor may overwrite; Error(kIo) if the system refuses. Results of an earlier
   /// run stay until new_file(): this job may yet find that it cannot run.
   RunDirectory(const JobConfig& config, const Communicator& comm);
   RunDirectory(const RunDirectory&) = delete;

@@ -1,6 +1,7 @@
 #include "checkpoint/step_directory.hpp"
 
 #include "base/error.hpp"
+#include "checkpoint/step_source.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -46,7 +47,7 @@ TEST(StepDirectory, finds_the_newest_step_that_is_whole) {
   const test::TemporaryDirectory directory;
   std::vector<std::string> broken;
   const auto newest = [&] {
-    return newest_step(directory.path(), [&](const std::string& text) { broken.push_back(text); });
+    return step_in(directory.path(), kNewestStep, [&](const std::string& text) { broken.push_back(text); });
   };
   EXPECT_FALSE(newest());
   fs::create_directory(directory.path() / step_name(30));
@@ -63,7 +64,8 @@ TEST(StepDirectory, passes_over_a_newer_step_that_an_earlier_attempt_has_saved_l
   const test::TemporaryDirectory directory;
   std::vector<std::string> told;
   const auto newest = [&] {
-    return newest_step(directory.path(), [&](const std::string& text) { told.push_back(text); })->step.step;
+    return step_in(directory.path(), kNewestStep, [&](const std::string& text) { told.push_back(text); })
+        ->step.step;
   };
   make_step(directory.path(), 10, 1);
   make_step(directory.path(), 20, 2);

@@ -34,7 +34,8 @@ class HeldSteps {
 
   /// Collective over `comm`. Reads a checkpoint, which is complete if each file of its manifest lies on some
   /// disk beside that manifest. Manifests of one step may differ, if a host was away while others went on:
-  /// the last saved complete one counts. Error(kBadData) on every rank alike if none is complete, with the
+  /// the last saved complete one counts. Where disks_ are not all, files that were saved on other hosts count as
+  /// held. Error(kBadData) on every rank alike if none is complete, with the
   /// first fault; Error(kIo) if a disk cannot be read.
   [[nodiscard]] HeldStep read(const StepPlace& place) const;
 

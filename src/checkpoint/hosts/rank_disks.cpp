@@ -11,6 +11,12 @@ RankDisks RankDisks::shared(int world) {
   return RankDisks(std::vector<int>(static_cast<std::size_t>(world), 0));
 }
 
+RankDisks RankDisks::of_this_host() {
+  RankDisks disk = shared(1);
+  disk.are_all_ = false;
+  return disk;
+}
+
 RankDisks::RankDisks(std::vector<int> of_rank) : of_rank_(std::move(of_rank)) {
   for (int rank = 0; rank < world(); ++rank) {
     const auto disk = static_cast<std::size_t>(of(rank));

@@ -12,9 +12,13 @@ class RankDisks {
  public:
   /// One disk that all `world` ranks see.
   [[nodiscard]] static RankDisks shared(int world);
+  /// The disk that a process alone sees, of a job whose other hosts may have disks of their own.
+  [[nodiscard]] static RankDisks of_this_host();
   /// One disk per node, with nodes numbered as by find_nodes().
   explicit RankDisks(std::vector<int> of_rank);
 
+  /// Whether files that lie on none of these disks are lost; otherwise another host may have them.
+  [[nodiscard]] bool are_all() const { return are_all_; }
   [[nodiscard]] int world() const { return static_cast<int>(of_rank_.size()); }
   [[nodiscard]] int count() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] int of(int rank) const { return of_rank_[static_cast<std::size_t>(rank)]; }
@@ -32,6 +36,7 @@ class RankDisks {
   bool operator==(const RankDisks&) const = default;
 
  private:
+  bool are_all_ = true;
   std::vector<int> of_rank_;
   std::vector<std::vector<int>> ranks_;  ///< ranks that save to each disk
 };

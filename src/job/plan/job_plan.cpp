@@ -197,10 +197,9 @@ std::vector<RankMemory> JobPlan::limited_parts() const {
 
 JobPlan plan_of_command(const JobConfig& config, const MachineArguments& told) {
   auto written = std::make_shared<const Blueprint>(config);
-  std::optional<HeldStep> resumed;
-  if (auto found = find_resume_point(config, [](const std::string& text) { log::warning("{}", text); }))
-    resumed = HeldStep{*std::move(found), {}};
   SoloCommunicator self;
+  std::optional<HeldStep> resumed = find_resume_point(
+      self, RankDisks::of_this_host(), config, [](const std::string& text) { log::warning("{}", text); });
   return JobPlan::make(self, std::move(written), assumed_machine(config, told), std::move(resumed));
 }
 

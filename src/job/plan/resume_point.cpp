@@ -66,12 +66,6 @@ std::optional<std::vector<ChangedKey>> changes_since_run(const JobConfig& config
   }
 }
 
-/// Whether the run directory's copy of a job is of this training.
-bool is_same_training(const JobConfig& config) {
-  const auto changes = changes_since_run(config);
-  return changes && std::ranges::all_of(*changes, &ChangedKey::is_allowed);
-}
-
 /// Whether a changed key only follows from a new name: earlier versions called kLinearModules kAllLinear, and
 /// the checkpoint's structure tells which of the two was meant.
 bool is_renamed_target(const ConfigEntry& before, const ConfigEntry& now) {
@@ -108,14 +102,6 @@ std::vector<ChangedKey> changed_keys(std::span<const ConfigEntry> before, const 
         {entry.key, was->value, entry.value, !rules.is_fixed || is_renamed_target(*was, entry)});
   }
   return changes;
-}
-
-std::optional<FoundStep> find_resume_point(const JobConfig& config, const TellBroken& on_broken) {
-  if (begins_anew(config)) return std::nullopt;
-  const fs::path directory = checkpoint_directory(config);
-  std::optional<FoundStep> found = step_in(directory, config.checkpoint.resume, on_broken);
-  require_found(config, found, list_steps(directory).empty());
-  return found;
 }
 
 std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& disks, const JobConfig& config,
@@ -183,9 +169,10 @@ JobConfig with_saved_mode(JobConfig config, const std::optional<FoundStep>& foun
   return parse_job_config(to_toml(config), found->path.string(), overrides);
 }
 
-bool continues_run(const JobConfig& config) {
-  if (find_resume_point(config)) return true;
-  return !begins_anew(config) && config.checkpoint.saves() && is_same_training(config);
+bool begins_run_again(const JobConfig& config) {
+  if (begins_anew(config) || !config.checkpoint.saves()) return false;
+  const auto changes = changes_since_run(config);
+  return changes && std::ranges::all_of(*changes, &ChangedKey::is_allowed);
 }
 
 }  // namespace sluice

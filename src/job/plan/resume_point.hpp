@@ -15,16 +15,11 @@
 
 namespace sluice {
 
-/// The saved step that a job resumes from, in this process alone; nothing if it begins anew: it does not
-/// train, nothing is saved, or checkpoint.resume or job.overwrite say so. Of a step that each host saved its
-/// part of, this host's is looked at. `on_broken` is told of each newer step that is not whole.
-/// Error(kBadConfig) if the step that checkpoint.resume names is not there, or if the job differs from the
-/// saved one in a key that training cannot go on with; Error(kBadData) as newest_step().
-[[nodiscard]] std::optional<FoundStep> find_resume_point(
-    const JobConfig& config, const TellBroken& on_broken = [](const std::string&) {});
-
-/// Collective over `comm`. Resume point among the checkpoints of all hosts; `disks` tells their ranks.
-/// `on_broken` is called on every rank.
+/// Collective over `comm`. The checkpoint that a job resumes from, among those on `disks`; nothing if it begins anew:
+/// it does not train, nothing is saved, or checkpoint.resume or job.overwrite say so. `on_broken` is told on every rank
+/// of each newer checkpoint that is not whole. Error(kBadConfig) if the checkpoint that checkpoint.resume names is not
+/// there, or if the job differs from the saved one in a key that training cannot go on with; Error(kBadData) as
+/// newest_step().
 [[nodiscard]] std::optional<HeldStep> find_resume_point(Communicator& comm, const RankDisks& disks,
                                                         const JobConfig& config, const TellBroken& on_broken);
 
@@ -44,9 +39,9 @@ void require_same_data(const FoundStep& found, const DataSettings& settings, con
 /// kBadConfig if model.frozen_format changes them, else kBadData.
 void require_same_base(const FoundStep& found, const ModelSettings& model, const std::string& digest);
 
-/// Whether results in the run directory are of this very job: it resumes from a checkpoint, or it had ended
-/// before its first checkpoint and begins anew.
-[[nodiscard]] bool continues_run(const JobConfig& config);
+/// Whether the run directory's copy of a job is of this training, which had ended before its first checkpoint and
+/// begins anew.
+[[nodiscard]] bool begins_run_again(const JobConfig& config);
 
 /// Whether the run directory's copy of a job equals this job in every key.
 [[nodiscard]] bool is_job_of_run(const JobConfig& config);

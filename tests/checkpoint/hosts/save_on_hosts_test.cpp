@@ -3,6 +3,7 @@
 #include "checkpoint/restore.hpp"
 #include "checkpoint/save.hpp"
 #include "checkpoint/test_state.hpp"
+#include "comm/solo_communicator.hpp"
 #include "support/expect_error.hpp"
 #include "support/shared_directory.hpp"
 
@@ -106,6 +107,12 @@ TEST_F(SaveOnHosts, without_copies_a_lost_host_is_named_with_the_file) {
       const fs::path step = own_ / step_name(1);
       require_all_files(step, read_saved_step(step));
     });
+    SoloCommunicator self;
+    const auto found_on = [&](const RankDisks& disk) {
+      return HeldSteps(self, disk, own_).find(kNewestStep, [](const std::string&) {});
+    };
+    EXPECT_EQ(found_on(RankDisks::of_this_host())->found.step.step, 1) << "other hosts may have the rest";
+    EXPECT_THROW(static_cast<void>(found_on(RankDisks::shared(1))), Error);
   }
   test_world().barrier();
 }
