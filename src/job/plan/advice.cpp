@@ -36,12 +36,20 @@ std::optional<FitAdvice> more_ranks(const Trial& trial) {
     return trial.plan.with(trial.plan.machine.with_ranks(groups * group)).largest_peak();
   };
   int too_few = trial.plan.machine.ranks() / group, enough = kMaxRanks / group;
-  if (too_few >= enough || peak_of(enough) > trial.memory_limit) return std::nullopt;
+  if (too_few >= enough) return std::nullopt;
+  std::int64_t peak = peak_of(enough);  // bytes with `enough` groups
+  if (peak > trial.memory_limit) return std::nullopt;
   while (enough - too_few > 1) {
     const int middle = too_few + (enough - too_few) / 2;
-    (peak_of(middle) <= trial.memory_limit ? enough : too_few) = middle;
+    const std::int64_t tried = peak_of(middle);
+    if (tried <= trial.memory_limit) {
+      enough = middle;
+      peak = tried;
+    } else {
+      too_few = middle;
+    }
   }
-  return FitAdvice{fmt::format("{} ranks", enough * group), peak_of(enough)};
+  return FitAdvice{fmt::format("{} ranks", enough * group), peak};
 }
 
 /// Advice to keep fewer activations for backward, as few as necessary.

@@ -134,17 +134,17 @@ void JobPlan::find_staging(Communicator& comm) {
   staging = {shared[0].get<std::vector<std::int64_t>>(), shared[1].get<std::string>()};
 }
 
-JobPlan JobPlan::fit(const JobConfig& config, const std::shared_ptr<const StoredTensors>& storable,
-                     const Machine& machine) {
+JobPlan JobPlan::fit(const Blueprint& written, const JobConfig& config,
+                     const std::shared_ptr<const StoredTensors>& storable, const Machine& machine) {
   std::optional<JobPlan> smallest;
   for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
     // State on a disk is updated while it is in memory, which needs released gradients.
     if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
     for (const FrozenForm& form : forms_of(config, *storable)) {
-      JobConfig tried = with_mode(config, mode, form);
+      const JobConfig tried = with_mode(config, mode, form);
       StoredTensors kept = kept_as_stored(tried, *storable);
       smallest.emplace(
-          JobPlan(std::make_shared<const Blueprint>(std::move(tried), std::move(kept)), storable, machine));
+          JobPlan(std::make_shared<const Blueprint>(written, tried, std::move(kept)), storable, machine));
       smallest->count_memory();
       smallest->lack = find_lack(*smallest);
       if (smallest->lack.empty()) break;
@@ -162,10 +162,10 @@ JobPlan JobPlan::make(Communicator& comm, std::shared_ptr<const Blueprint> writt
   const auto storable =
       std::make_shared<const StoredTensors>(stored_weights(comm, *written, machine.device.memory()));
   StoredTensors kept = kept_as_stored(config, *storable);
-  if (was_open || !kept.is_empty())
-    written = chooses_mode(config) ? nullptr : std::make_shared<const Blueprint>(config, std::move(kept));
-  JobPlan plan =
-      written ? JobPlan(std::move(written), storable, std::move(machine)) : fit(config, storable, machine);
+  if (!chooses_mode(config) && (was_open || !kept.is_empty()))
+    written = std::make_shared<const Blueprint>(*written, config, std::move(kept));
+  JobPlan plan = chooses_mode(config) ? fit(*written, config, storable, machine)
+                                      : JobPlan(std::move(written), storable, std::move(machine));
   plan.resumed = std::move(resumed);
   plan.find_staging(comm);
   plan.count_memory();
@@ -178,7 +178,7 @@ JobPlan JobPlan::with(const std::function<void(JobConfig&)>& change) const {
   StoredTensors kept = kept_as_stored(changed, *storable_);
   const bool loads_alike = changed.model.frozen_format == config().model.frozen_format &&
                            changed.memory.offload == config().memory.offload;
-  return JobPlan(std::make_shared<const Blueprint>(std::move(changed), std::move(kept)), storable_, machine,
+  return JobPlan(std::make_shared<const Blueprint>(*blueprint, changed, std::move(kept)), storable_, machine,
                  loads_alike ? std::optional(staging) : std::nullopt)
       .count_memory();
 }

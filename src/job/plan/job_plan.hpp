@@ -52,8 +52,8 @@ class JobPlan {
   [[nodiscard]] static JobPlan make(Communicator& comm, std::shared_ptr<const Blueprint> written,
                                     Machine machine, std::optional<HeldStep> resumed = std::nullopt);
 
-  /// The plan of this job with a changed setting, with the largest staging that it may need where weights are kept in
-  /// another form.
+  /// The plan of this job with a changed setting that describes no other model, with the largest staging that it may
+  /// need where weights are kept in another form.
   [[nodiscard]] JobPlan with(const std::function<void(JobConfig&)>& change) const;
   /// The plan of this job on other machines, with the largest staging that it may need.
   [[nodiscard]] JobPlan with(Machine machine) const;
@@ -79,8 +79,8 @@ class JobPlan {
  private:
   JobPlan(std::shared_ptr<const Blueprint> blueprint, std::shared_ptr<const StoredTensors> storable,
           Machine machine, std::optional<Staging> staging = std::nullopt);
-  static JobPlan fit(const JobConfig& config, const std::shared_ptr<const StoredTensors>& storable,
-                     const Machine& machine);
+  static JobPlan fit(const Blueprint& written, const JobConfig& config,
+                     const std::shared_ptr<const StoredTensors>& storable, const Machine& machine);
   void find_staging(Communicator& comm);
   void read_headers();
   JobPlan& count_memory();

@@ -114,11 +114,19 @@ std::optional<PeftAdapter> adapter_of(const JobConfig& config) {
 
 }  // namespace
 
+DescribedModel::DescribedModel(const JobConfig& config)
+    : adapter(adapter_of(config)), model(described(config, adapter)), keys(model.manifest) {}
+
 Blueprint::Blueprint(JobConfig job, StoredTensors published)
-    : config(with_saved_sources(std::move(job))),
-      adapter(adapter_of(config)),
-      model(described(config, adapter)),
-      keys(model.manifest),
+    : Blueprint(with_saved_sources(std::move(job)), nullptr, std::move(published)) {}
+
+Blueprint::Blueprint(const Blueprint& other, const JobConfig& changed, StoredTensors published)
+    : Blueprint(changed, changed.job.kind == other.config.job.kind ? other.description : nullptr,
+                std::move(published)) {}
+
+Blueprint::Blueprint(JobConfig job, std::shared_ptr<const DescribedModel> known, StoredTensors published)
+    : config(std::move(job)),
+      description(known ? std::move(known) : std::make_shared<const DescribedModel>(config)),
       stored(std::move(published)),
       layouts(make_unit_layouts(
           model.manifest, config.optimizer.state == StateFormat::kInt8 ? kStateBlock : 1, stored.tensors())),

@@ -12,11 +12,23 @@
 #include "shard/stage_plan.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace sluice {
+
+/// The model that a job computes with. Its parts refer to each other, so it cannot be moved.
+struct DescribedModel {
+  explicit DescribedModel(const JobConfig& config);
+  DescribedModel(const DescribedModel&) = delete;
+  DescribedModel& operator=(const DescribedModel&) = delete;
+
+  const std::optional<PeftAdapter> adapter;
+  const ModelDescription model;
+  const KeyMap keys;
+};
 
 /// Blueprint of a job. Its parts refer to each other, so it cannot be moved.
 class Blueprint {
@@ -26,14 +38,18 @@ class Blueprint {
   /// described_adapters() and freeze_parameters().
   /// `stored`: the tensors of model.path that shards keep as they were published (stored_weights()).
   explicit Blueprint(JobConfig config, StoredTensors stored = {});
+  /// The blueprint of `other`'s model for a `changed` job. Describes the model anew only if the job's kind has changed;
+  /// of the keys that a description depends on, no other may have.
+  Blueprint(const Blueprint& other, const JobConfig& changed, StoredTensors stored);
   Blueprint(const Blueprint&) = delete;
   Blueprint& operator=(const Blueprint&) = delete;
 
   const JobConfig config;
-  const std::optional<PeftAdapter>
-      adapter;  ///< adapter whose values the adapters of `model` have; nothing if they start anew
-  const ModelDescription model;
-  const KeyMap keys;
+  const std::shared_ptr<const DescribedModel> description;  ///< shared by blueprints of one model
+  /// adapter whose values the adapters of `model` have; nothing if they start anew
+  const std::optional<PeftAdapter>& adapter = description->adapter;
+  const ModelDescription& model = description->model;
+  const KeyMap& keys = description->keys;
   const StoredTensors stored;
   const UnitLayouts layouts;
   const StagePlan stages;
@@ -50,6 +66,9 @@ class Blueprint {
     work.drops_inputs = work.trains && model.adapters.dropout > 0;
     return plan_memory(model.config, model.manifest, plan, stages, work, staging_bytes, stored);
   }
+
+ private:
+  Blueprint(JobConfig config, std::shared_ptr<const DescribedModel> known, StoredTensors stored);
 };
 
 /// Topics that all ranks must agree on: program, job keys, model settings, tensors.
