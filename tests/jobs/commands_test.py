@@ -328,6 +328,25 @@ class Check(JobTest):
             self.expect(sluice(command, job), 65, "model.path: ", f"{os.getcwd()}/no-model")
         self.expect(sluice("check", job, "--set", "data.tokens=none.h5"), 65, "1. model.path: ", "2. data.tokens: ", "none.h5")
 
+    def test_its_findings_tell_the_file_and_the_key(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny", model={"path": "no-model"}))
+
+        def found():
+            return json.loads(sluice("check", job, "--json").output)["findings"][0]
+        self.assertEqual((found()["key"], found()["file"]), ("model.path", ""))
+        job.write_text(job.read_text().replace("[train]", "[train]\nstep = 3"))
+        self.assertEqual((found()["key"], found()["file"], found()["id"]), ("train.step", str(job), "config.unknown_key"))
+
+    def test_it_says_whether_a_rank_fits_as_plan_does(self):
+        job = self.write_job(**reference_job("qwen3-moe-tiny"))
+        peak = json.loads(sluice("plan", job, "--ranks", 1, "--json").output)["ranks"][0]["peak_bytes"]
+        for memory, verdict, status in ((peak, "fits", 0), (peak - 1, "may not fit", 0), (1 << 20, "does not fit", 71)):
+            for command in ("plan", "check"):
+                with self.subTest(memory=memory, command=command):
+                    words = (command, job, "--ranks", 1, "--memory", f"{memory}B")
+                    self.expect(sluice(*words), status if command == "check" else 0, f"rank 0: {verdict}")
+                    self.assertEqual(json.loads(sluice(*words, "--json").output)["ranks"][0]["verdict"], verdict)
+
     def test_it_proves_the_plan_that_a_run_makes(self):
         job = self.write_job(**reference_job("qwen3-moe-mixed"))
         told = sluice("check", job, "--ranks", 3)

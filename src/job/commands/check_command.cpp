@@ -217,10 +217,11 @@ void tell_memory(const Examination& job) {
   const auto most = std::ranges::max_element(ranks, {}, &RankMemory::certain);
   const bool is_known =
       machine.told_bytes || !plan.computes_on_gpus() || machine.device.gpus.front().memory_bytes > 0;
-  job.line("memory    rank {} needs most: {}; with activations, an estimate, {}, of {}", most - ranks.begin(),
-           format_bytes(most->certain()), format_bytes(most->peak()),
-           is_known ? format_bytes(machine.smallest_limit())
-                    : "a GPU, and this machine has none; --memory says what one has");
+  job.line("memory    rank {} needs most: {}; with activations, an estimate, {}", most - ranks.begin(),
+           format_bytes(most->certain()), format_bytes(most->peak()));
+  job.line("          rank {}: {}", most - ranks.begin(),
+           is_known ? verdict_text(*most, machine.smallest_limit())
+                    : "needs a GPU, and this machine has none; --memory says what one has");
   if (machine.told_bytes || plan.computes_on_gpus()) return;
   const std::int64_t all = std::transform_reduce(ranks.begin(), ranks.end(), std::int64_t{0}, std::plus<>(),
                                                  [](const RankMemory& memory) { return memory.certain(); });
@@ -277,11 +278,18 @@ void examine_job(Examination& job, const JobConfig& config, const MachineArgumen
 }
 
 nlohmann::json as_json(const Examination& job) {
-  nlohmann::json out = job.plan ? to_json(*job.plan) : nlohmann::json::object();
+  nlohmann::json out = nlohmann::json::object();
+  if (job.plan)
+    out = to_json(*job.plan, {told_growth_limit(job.plan->config(), job.plan->machine.told_bytes), {}});
   out["findings"] = nlohmann::json::array();
-  for (const Outcome& found : job.findings.all())
-    out["findings"].push_back(
-        {{"id", found.id.text()}, {"code", static_cast<int>(found.code)}, {"text", found.text}});
+  for (const Outcome& found : job.findings.all()) {
+    const FailurePlace place = place_of(found.text);
+    out["findings"].push_back({{"id", found.id.text()},
+                               {"code", static_cast<int>(found.code)},
+                               {"text", found.text},
+                               {"file", place.file},
+                               {"key", place.key}});
+  }
   return out;
 }
 

@@ -10,6 +10,14 @@
 
 namespace sluice {
 
+/// The file and the key of a job that a failure is about; "" for what it does not tell.
+struct FailurePlace {
+  std::string file;
+  std::string key;  ///< "train.steps", or one that there is none of
+};
+/// The place with which the text of a failure begins: "job.toml:3:1: train.step: ...", "model.path: /models/x: ...".
+[[nodiscard]] FailurePlace place_of(std::string_view text);
+
 class Findings {
  public:
   /// Runs a part of an examination; an exception is a finding, unless an earlier part had the same one.

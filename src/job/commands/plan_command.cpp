@@ -63,14 +63,6 @@ std::string as_table(const std::vector<RankMemory>& ranks, std::string_view titl
   return console::table(rows);
 }
 
-void print_verdict(const std::vector<RankMemory>& ranks, std::int64_t memory_bytes) {
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::int64_t left = memory_bytes - ranks[rank].peak();
-    console::line("rank {}: {} {} of {}", rank, left >= 0 ? "fits, leaving" : "does not fit, lacking",
-                  format_bytes(std::abs(left)), format_bytes(memory_bytes));
-  }
-}
-
 /// Prints what takes the most memory if the job does not fit, and what would help.
 void print_advice(const std::vector<RankMemory>& ranks, const std::vector<FitAdvice>& advice) {
   const RankMemory& most = *std::ranges::max_element(ranks, {}, &RankMemory::peak);
@@ -166,7 +158,8 @@ int plan_command(const PlanArguments& arguments) {
     console::line("  Staging is what it may be at most: {}", plan.staging.not_exact);
   if (!view.memory_limit) return 0;
   const std::vector<RankMemory> limited = plan.limited_parts();
-  print_verdict(limited, *view.memory_limit);
+  for (std::size_t rank = 0; rank < limited.size(); ++rank)
+    console::line("rank {}: {}", rank, verdict_text(limited[rank], *view.memory_limit));
   if (!fit(limited, *view.memory_limit)) print_advice(limited, advise(plan, *view.memory_limit));
   return 0;
 }

@@ -1,5 +1,7 @@
 #include "job/plan/plan_json.hpp"
 
+#include "base/bytes.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -34,7 +36,11 @@ nlohmann::json rank_json(const JobPlan& plan, std::size_t rank, const PlanView& 
     row["gpu_peak_bytes"] = memory.on_gpu().peak();
     row["main_memory_peak_bytes"] = memory.beside_gpu().peak();
   }
-  if (view.memory_limit) row["fits"] = fit({plan.limited_parts()[rank]}, *view.memory_limit);
+  if (view.memory_limit) {
+    const RankMemory limited = plan.limited_parts()[rank];
+    row["fits"] = fit({limited}, *view.memory_limit);
+    row["verdict"] = verdict(limited, *view.memory_limit);
+  }
   return row;
 }
 
@@ -62,6 +68,22 @@ std::string json_text(const JobPlan& plan) { return to_json(plan).dump(2) + "\n"
 
 bool fit(const std::vector<RankMemory>& ranks, std::int64_t memory_limit) {
   return std::ranges::all_of(ranks, [&](const RankMemory& rank) { return rank.peak() <= memory_limit; });
+}
+
+std::string_view verdict(const RankMemory& memory, std::int64_t memory_limit) {
+  if (memory.certain() > memory_limit) return "does not fit";
+  return memory.peak() > memory_limit ? "may not fit" : "fits";
+}
+
+std::string verdict_text(const RankMemory& memory, std::int64_t memory_limit) {
+  const std::string_view said = verdict(memory, memory_limit);
+  const std::string limit = format_bytes(std::max<std::int64_t>(memory_limit, 0));
+  if (said == "fits")
+    return fmt::format("fits, leaving {} of {}", format_bytes(memory_limit - memory.peak()), limit);
+  if (said == "may not fit")
+    return fmt::format("may not fit: it needs {}, and with activations, an estimate, {} of {}",
+                       format_bytes(memory.certain()), format_bytes(memory.peak()), limit);
+  return fmt::format("does not fit, lacking {} of {}", format_bytes(memory.certain() - memory_limit), limit);
 }
 
 }  // namespace sluice
