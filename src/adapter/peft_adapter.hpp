@@ -40,7 +40,7 @@ struct PeftStyle {
 };
 
 /// An adapter: a file in a directory that PEFT saved, or the files of all ranks in a checkpoint
-/// (checkpoint/saved_adapter.hpp).
+/// (checkpoint/saved_weights.hpp).
 struct PeftAdapter {
   std::vector<AdapterFile> files;
   /// Function that opens a file whose bytes must be verified, as those of a checkpoint against its digests;

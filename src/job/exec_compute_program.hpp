@@ -2,7 +2,6 @@
 #pragma once
 
 #include "config/job_config.hpp"
-#include "job/job_arguments.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -10,6 +9,12 @@
 #include <vector>
 
 namespace sluice {
+
+/// Arguments of commands that take a job file.
+struct JobArguments {
+  std::filesystem::path file;
+  std::vector<std::string> overrides;  ///< values of --set: "table.key=value"
+};
 
 /// Path of the program that runs jobs of a kind; nothing if this one does. Error(kBadConfig) if it is not in
 /// this program's directory.

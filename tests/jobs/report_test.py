@@ -185,6 +185,8 @@ class Reports(JobTest):
                     "done", "rank 0", "busiest expert")
         self.assertNotIn("rank 1", result.output, "the run goes on with one rank")
         self.assertNotIn("\x1b", result.output, "no terminal")
+        self.assertEqual(sluice("status", "--watch", self.run_directory).output, result.output)
+        self.expect(sluice("status", "--watch", self.run_directory, self.run_directory), 64, "--watch")
 
     def test_top_of_a_run_without_rows_says_so(self):
         run = self.directory / "run"

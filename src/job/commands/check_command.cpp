@@ -204,9 +204,7 @@ void check_saves(const Examination& job, const std::optional<DataIdentity>& data
   if (!plan.resumed) return;
   const FoundStep& found = plan.resumed->found;
   if (data) require_same_data(found, config.data, *data);
-  job.line("resume    from step {}: {}", found.step.step, found.path.string());
-  for (const ChangedKey& change : changed_keys(found.step.job, config))
-    job.line("          {} is {}, and was {}", change.key, change.now, change.before);
+  job.line("resume    {}", resume_text(config, found));
 }
 
 /// Tells of the rank that needs most, and of what it may take.
@@ -307,7 +305,7 @@ int check_command(const CheckArguments& arguments) {
   if (config) examine_job(job, *config, arguments.machine);
   const std::string file = arguments.job.file.string();
   if (arguments.json)
-    console::write_line(as_json(job).dump(2));
+    print_json(as_json(job));
   else if (job.findings.empty())
     console::line("{} is fine for {}", file, counted(arguments.machine.ranks, "rank"));
   else

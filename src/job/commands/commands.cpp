@@ -8,8 +8,10 @@
 #include "device/devices.hpp"
 #include "io/hdf5.hpp"
 #include "job/job.hpp"
+#include "process/console.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -51,6 +53,10 @@ CLI::Option* add_machine(CLI::App& command, MachineArguments& machine) {
 CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,
                        const char* help) {
   return command.add_option(option, values, help)->expected(1)->allow_extra_args(false)->take_all();
+}
+
+void print_json(const nlohmann::json& value) {
+  console::write_line(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 std::string unknown_command(const CLI::App& app, const std::string& word) {

@@ -1,12 +1,13 @@
 // The program's commands. Each has a file NAME_command.cpp in this folder with its options, its arguments and
-// its function, and a line here and in jobs/main.cpp. Their parts, and options that several commands share.
+// its function (chat in that of generate, top in that of status), and a line here and in jobs/main.cpp. Their parts, and options that several commands share.
 #pragma once
 
 #include "config/job_config.hpp"
-#include "job/job_arguments.hpp"
+#include "job/exec_compute_program.hpp"
 #include "job/plan/machine.hpp"
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -83,6 +84,9 @@ CLI::Option* add_machine(CLI::App& command, MachineArguments& machine);
 /// Adds an option with a text that may be given several times.
 CLI::Option* add_texts(CLI::App& command, const char* option, std::vector<std::string>& values,
                        const char* help);
+
+/// Prints a command's result as JSON; bytes of paths and messages that are not UTF-8 are replaced.
+void print_json(const nlohmann::json& value);
 
 /// Message about a first word that is not a command, or "".
 [[nodiscard]] std::string unknown_command(const CLI::App& app, const std::string& word);

@@ -131,14 +131,15 @@ GenerateRequest request_of(const GenerateArguments& arguments, const JobConfig& 
   const bool has_stops = !config.generate.stop.empty();
   if (has_texts || has_stops || request.form != AnswerForm::kTokens)
     request.tokenizer = find_tokenizer(model);
-  if (has_stops && request.tokenizer == nullptr)
-    fail({ExitCode::kBadData, "text.no_tokenizer"}, "{}: found no tokenizer.json, which --stop needs",
-         model.string());
+  const auto require_tokenizer = [&](bool is_needed, const char* by) {
+    if (is_needed && request.tokenizer == nullptr)
+      fail({ExitCode::kBadData, "text.no_tokenizer"}, "{}: found no tokenizer.json, which {} needs",
+           model.string(), by);
+  };
+  require_tokenizer(has_stops, "--stop");
   if (std::ranges::find(arguments.stops, "") != arguments.stops.end())
     fail({ExitCode::kUsage, "command.usage"}, "--stop: found \"\", expected a text");
-  if (request.is_conversation && request.tokenizer == nullptr)
-    fail({ExitCode::kBadData, "text.no_tokenizer"}, "{}: found no tokenizer.json, which a conversation needs",
-         model.string());
+  require_tokenizer(request.is_conversation, "a conversation");
   if (request.is_conversation) static_cast<void>(ChatEncoder(*request.tokenizer, model));
   encode_prompts(request.prompts, request.tokenizer.get(), model,
                  arguments.chat ? PromptKind::kChat : PromptKind::kPlain);

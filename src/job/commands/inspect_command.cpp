@@ -149,7 +149,7 @@ fs::path directory_of(const fs::path& model) {
 int inspect_command(const InspectArguments& arguments) {
   const Inspection inspection = inspect(directory_of(arguments.model));
   if (arguments.json) {
-    console::write_line(as_json(inspection).dump(2));
+    print_json(as_json(inspection));
     return 0;
   }
   print_model(inspection);

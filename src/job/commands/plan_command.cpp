@@ -141,7 +141,7 @@ int plan_command(const PlanArguments& arguments) {
   const JobPlan plan = plan_of_command(planned_job(arguments.job), arguments.machine);
   const PlanView view{told_growth_limit(plan.config(), arguments.machine.memory_bytes), arguments.disk_rate};
   if (arguments.json) {
-    console::write_line(json_of(plan, view).dump(2));
+    print_json(json_of(plan, view));
     return 0;
   }
   print_tables(plan, view.disk_rate);

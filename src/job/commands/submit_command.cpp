@@ -8,7 +8,6 @@
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
-#include "job/commands/job_scripts.hpp"
 #include "job/slurm/submission.hpp"
 #include "process/console.hpp"
 

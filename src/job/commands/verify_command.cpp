@@ -122,11 +122,6 @@ json as_json(const ContentComparison& comparison, const Verified& a, const Verif
           {"b", as_json(b)}};
 }
 
-/// Prints JSON; a path may have bytes that are not UTF-8.
-void print(const json& value) {
-  console::write_line(value.dump(2, ' ', false, json::error_handler_t::replace));
-}
-
 /// Indices of an element in each dim of a tensor.
 std::vector<std::int64_t> place_in(const std::vector<std::int64_t>& shape, std::int64_t element) {
   std::vector<std::int64_t> place(shape.size());
@@ -174,7 +169,7 @@ void refuse_different(const ContentComparison& comparison, const Verified& a, co
 
 void verify_one(const Verified& v, bool json_wanted) {
   if (json_wanted)
-    print(as_json(v));
+    print_json(as_json(v));
   else
     print_summary({v});
   refuse_non_finite(v);
@@ -183,7 +178,7 @@ void verify_one(const Verified& v, bool json_wanted) {
 void verify_two(const Verified& a, const Verified& b, bool json_wanted) {
   const ContentComparison comparison = compare(a.content, b.content);
   if (json_wanted) {
-    print(as_json(comparison, a, b));
+    print_json(as_json(comparison, a, b));
   } else {
     print_summary({a, b});
     print_spare(a, comparison.spare_here);

@@ -1,6 +1,7 @@
 #include "job/plan/resume_point.hpp"
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "checkpoint/step_source.hpp"
 #include "comm/run_together.hpp"
 #include "config/job_copy.hpp"
@@ -124,6 +125,14 @@ void require_same_model(const FoundStep& found, const Blueprint& blueprint) {
        found.path.string(), found.step.structure_hash, structure, former_targets_text(blueprint));
 }
 
+std::string resume_text(const JobConfig& config, const FoundStep& found) {
+  std::string text = fmt::format("from step {}, saved {} by {}: {}", found.step.step, found.step.saved,
+                                 counted(found.step.world_size, "rank"), found.path.string());
+  for (const ChangedKey& change : changed_keys(found.step.job, config))
+    text += fmt::format("\n          {} is {}, and was {}", change.key, change.now, change.before);
+  return text;
+}
+
 void require_same_data(const FoundStep& found, const DataSettings& settings, const DataIdentity& data) {
   const bool is_alike = found.step.sequences == data.sequences && found.step.data_digest == data.digest;
   const bool has_whole = !found.step.whole_data_digest.empty() && !data.whole.empty();
@@ -137,7 +146,8 @@ void require_same_data(const FoundStep& found, const DataSettings& settings, con
 void require_same_base(const FoundStep& found, const ModelSettings& model, const std::string& digest) {
   if (found.step.base_digest == digest) return;
   const std::string format = name_of(model.frozen_format), before = found.step.text("model.frozen_format");
-  const bool was_quantised = before == name_of(FrozenFormat::kInt8) || before == name_of(FrozenFormat::kNf4);
+  const bool was_quantised =
+      !before.empty() && before != name_of(FrozenFormat::kDType) && before != name_of(FrozenFormat::kStored);
   if (before != format && (was_quantised || is_quantised_by_load(model.frozen_format)))
     fail(
         {ExitCode::kBadConfig, "job.resume"},

@@ -26,6 +26,9 @@ namespace sluice {
 /// Error(kBadConfig) if the checkpoint was saved for a model with another structure than the job's.
 void require_same_model(const FoundStep& found, const Blueprint& blueprint);
 
+/// Text about a resume point: "from step 20, saved TIME by 3 ranks: PATH", and a line for each key that differs since.
+[[nodiscard]] std::string resume_text(const JobConfig& config, const FoundStep& found);
+
 /// Identity of token files.
 struct DataIdentity {
   std::int64_t sequences = 0;

@@ -1,5 +1,6 @@
 #include "job/prepare/blueprint.hpp"
 
+#include "base/at_place.hpp"
 #include "base/version.hpp"
 #include "comm/nccl/nccl_communicator.hpp"
 #include "device/devices.hpp"
@@ -49,12 +50,10 @@ AgreementTopic tensor_topic(const ParameterManifest& manifest) {
 ModelDescription describe_model_of(const ModelSettings& settings) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(settings.path, error);
-  try {
+  return at_place("model.path", [&] {
     require_model_directory(settings.path);  // as it is written, which a name on the hub is told by
     return describe_model(error ? settings.path : absolute.lexically_normal(), settings.dtype);
-  } catch (const Error& e) {
-    fail(e.cause(), "model.path: {}", e.what());
-  }
+  });
 }
 
 void require_writable_experts(const JobConfig& config, const ModelDescription& model) {

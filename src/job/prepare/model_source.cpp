@@ -1,9 +1,10 @@
 #include "job/prepare/model_source.hpp"
 
 #include "adapter/peft_config.hpp"
+#include "base/at_place.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/saved_adapter.hpp"
+#include "checkpoint/saved_weights.hpp"
 #include "checkpoint/step_source.hpp"
 #include "manifest/adapter_targets.hpp"
 #include "manifest/name_pattern.hpp"
@@ -38,11 +39,7 @@ bool holds(const fs::path& directory, std::string_view file) {
 
 /// The checkpoint that the value of a key means; nothing if it means none.
 std::optional<FoundStep> step_of(const char* key, const fs::path& path, std::int64_t which) {
-  try {
-    return find_step(path, which, ExitCode::kBadConfig);
-  } catch (const Error& error) {
-    fail(error.cause(), "{}: {}", key, error.what());
-  }
+  return at_place(key, [&] { return find_step(path, which, ExitCode::kBadConfig); });
 }
 
 /// Sets the base model of a checkpoint that has only adapters.
@@ -77,21 +74,15 @@ void take_model(JobConfig& config) {
   config.model.path = found->path;
 }
 
-/// Replaces the directory that is the value of a key by the folder in it that holds an adapter, if there is one.
-void take_folder(const char* key, fs::path& path) {
-  try {
-    path = find_peft_adapter(path);
-  } catch (const Error& error) {
-    fail(error.cause(), "{}: {}", key, error.what());
-  }
-}
-
 void take_adapter(JobConfig& config) {
   const char* const key = adapter_key(config);
   fs::path& path = adapter_directory(config);
   if (path.empty() || holds(path, kPeftConfigFile)) return;
   const std::optional<FoundStep> found = step_of(key, path, config.model.step);
-  if (!found) return take_folder(key, path);
+  if (!found) {  // the folder of the directory that holds an adapter, if there is one
+    path = at_place(key, [&] { return find_peft_adapter(path); });
+    return;
+  }
   if (!found->step.holds_adapters())
     fail({ExitCode::kBadData, "job.adapter"}, "{}: {} holds a model's weights and no adapter", key,
          found->path.string());

@@ -4,7 +4,7 @@
 #include "comm/mpi/mpi_environment.hpp"
 #include "comm/outcome.hpp"
 #include "job/answers/job_prompts.hpp"
-#include "job/job_arguments.hpp"
+#include "job/exec_compute_program.hpp"
 #include "job/prepare/blueprint.hpp"
 #include "process/signal_watch.hpp"
 

@@ -1,31 +1,98 @@
 #include "job/saving/training_state.hpp"
 
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
+#include "checkpoint/hosts/renew_copies.hpp"
+#include "checkpoint/restore.hpp"
 #include "comm/run_together.hpp"
 #include "io/staged_directory.hpp"
 #include "job/export_model.hpp"
 #include "job/plan/resume_point.hpp"
 #include "job/prepare/save_plan.hpp"
 #include "job/prepare/target_place.hpp"
-#include "job/saving/checkpoint_lines.hpp"
-#include "job/saving/restore_held.hpp"
 #include "manifest/adapter_targets.hpp"
 #include "process/console.hpp"
 #include "process/rank_record.hpp"
 #include "shard/arena_access.hpp"
 #include "weights/companion_files.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 #include <utility>
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Prints what each host will save, and which checkpoints the hosts have.
+void print_disks(const JobContext& context, const SaveDisks& disks, const std::optional<FoundStep>& found) {
+  console::line("          no file system is shared: {}",
+                hosts_text(step_bytes_of_disks(context.plan.ranks, disks.disks, disks.partner_copies()),
+                           disks.partner_copies()));
+  console::line("          {} on {}",
+                found ? fmt::format("step {} is whole", found->step.step) : "no step is saved",
+                fmt::join(disks.hosts, ", "));
+}
+
+/// Names unfinished checkpoints that killed runs were writing or removing.
+void name_leftovers(const fs::path& directory) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error))
+    if (entry.path().filename().string().starts_with(".step-"))
+      log::warning("{} is an incomplete checkpoint from an interrupted save; it is safe to delete",
+                   entry.path().string());
+}
+
+/// Prints what will be saved and where, what is resumed and which keys differ since; warns of what earlier runs left in
+/// the directory of all steps. `disks`: nothing if no steps are saved; `found`: nothing in a new training;
+/// `superseded_steps`: steps of this host that the first save removes.
+void print_checkpoint_plan(const JobContext& context, const fs::path& directory,
+                           const std::optional<SaveDisks>& disks, const std::optional<FoundStep>& found,
+                           std::size_t superseded_steps) {
+  console::line("saves     {}", save_text(context.config(), context.plan.saves.step_bytes));
+  if (disks && !disks->are_shared()) print_disks(context, *disks, found);
+  if (found) console::line("resume    {}", resume_text(context.config(), *found));
+  name_leftovers(directory);
+  if (!found && superseded_steps > 0)
+    log::warning(
+        "{} checkpoints of an earlier training in {} are not resumed; they go when this one saves its first "
+        "step",
+        superseded_steps, directory.string());
+}
+
+/// Collective over the context's communicator. Fills `state` from the checkpoint, on the hosts that have its files; rank 0
+/// prints how much came from other hosts. Errors as restore_step(), on every rank alike.
+RestoreReport restore_held(JobContext& context, const HeldStep& held, std::span<const StateSpan> state) {
+  const RestoreReport report =
+      restore_step(context.comm, held.found.step, held.found.path,
+                   StepReaders(held.holders, RankDisks(context.plan.machine.nodes)),
+                   context.blueprint.model.manifest, state, context.config().deadline.save_seconds);
+  std::int64_t fetched = report.fetched_bytes;
+  context.comm.all_reduce_sum(std::span(&fetched, 1));
+  if (fetched > 0 && context.is_root())
+    console::line("fetched   {} of step {} from hosts that have them", format_bytes(fetched),
+                  held.found.step.step);
+  return report;
+}
+
+/// Collective over the context's communicator. Renews copies that a checkpoint lacks, if hosts keep copies; rank 0 prints
+/// what was copied. Errors as renew_copies().
+void renew_lost_copies(JobContext& context, const HeldStep& held, const SaveDisks& disks) {
+  if (!disks.has_copies) return;
+  const Stopwatch watch;
+  const std::int64_t bytes =
+      renew_copies(context.comm, held, disks.disks, context.config().deadline.save_seconds);
+  if (bytes > 0 && context.is_root())
+    console::line("copied    {} of step {} to hosts that lacked them, in {:.2f} s", format_bytes(bytes),
+                  held.found.step.step, watch.seconds());
+}
 
 }  // namespace
 
@@ -41,7 +108,7 @@ TrainingState::TrainingState(JobContext& context, BatchSource& data)
   take(context_.plan.resumed);
   if (settings_.saves()) require_place();
   if (context_.is_root())
-    print_checkpoint_plan(context_, {directory_, save_disks_, found_, superseded_.size()});
+    print_checkpoint_plan(context_, directory_, save_disks_, found_, superseded_.size());
 }
 
 bool TrainingState::is_done() const {

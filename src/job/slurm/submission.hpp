@@ -1,5 +1,5 @@
-// Submission of a job: options of sbatch, its answer, and the record of a run that waits in Slurm's queue,
-// submitted.json in its directory.
+// Submission of a job: its scripts, options of sbatch, its answer, and the record of a run that waits in Slurm's
+// queue, submitted.json in its directory.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,11 @@
 #include <vector>
 
 namespace sluice {
+
+/// Text of slurm/train.sbatch, which starts ranks with srun.
+[[nodiscard]] std::string_view srun_script();
+/// Text of slurm/train-mpirun.sbatch, which starts ranks with mpirun.
+[[nodiscard]] std::string_view mpirun_script();
 
 /// Value of an option given as "--array=1-3", "--array", "1-3", "-a1-3" or "-a", "1-3"; nothing if it is not
 /// given. `letter` may be "".
