@@ -169,6 +169,10 @@ class Broken(SavedTest):
     def test_a_file_that_is_missing(self):
         (self.step(self.saved, 4) / "rank-00002.safetensors").unlink()
         self.expect(sluice("checkpoint", "ls", self.output_of(self.saved)), 65, "whole", "rank-00002.safetensors")
+        listed = sluice("checkpoint", "ls", self.output_of(self.saved), "--json")
+        self.assertEqual(listed.status, 65)
+        self.assertEqual([(step["step"], step["whole"], step.get("code")) for step in json.loads(listed.output)],
+                         [(2, True, None), (4, False, 65)])
         self.expect_older("rank-00002.safetensors")
 
     def test_a_file_that_is_too_short(self):
@@ -366,6 +370,8 @@ class Used(SavingTest):
     def test_the_list_of_steps(self):
         for place in (self.run, self.checkpoints(self.saved), self.step(self.saved, 2)):
             self.expect(sluice("checkpoint", "ls", place), 0, "whole", " 3 ")
+            listed = json.loads(sluice("checkpoint", "ls", place, "--json").output)
+            self.assertEqual([(step["step"], step["ranks"], step["whole"]) for step in listed], [(2, 3, True)])
         self.expect(sluice("checkpoint", "ls", self.directory), 65, "[checkpoint.no_such_step]")
 
     def test_an_export_is_what_the_run_would_export(self):

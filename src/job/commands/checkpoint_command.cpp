@@ -20,6 +20,8 @@
 #include "weights/checkpoint_match.hpp"
 #include "weights/companion_files.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,6 +38,7 @@ struct CheckpointArguments {
   /// Whether adapters are exported as a part of the model on which they were trained.
   bool merge = false;
   std::filesystem::path output;  ///< Hugging Face directory to write
+  bool json = false;
 };
 
 namespace fs = std::filesystem;
@@ -137,11 +140,16 @@ void export_weights_of(const FoundStep& found, ExportAdapters adapters, const fs
 /// Lists the checkpoints of a run and whether they are complete. Error(kBadData) if there are none; the exit
 /// status is that of one that is incomplete.
 int checkpoint_list_command(const CheckpointArguments& arguments) {
-  std::vector<std::vector<std::string>> rows{{"step", "saved", "ranks", "bytes", "state"}};
-  const StepTable table = step_table(steps_at(arguments.run));
-  rows.insert(rows.end(), table.rows.begin(), table.rows.end());
-  console::write_line(console::table(rows));
-  return static_cast<int>(table.code);
+  const nlohmann::json steps = list_as_json(steps_at(arguments.run));
+  std::vector<std::vector<std::string>> rows = rows_of_steps(steps);
+  rows.insert(rows.begin(), {"step", "saved", "ranks", "bytes", "state"});
+  if (arguments.json)
+    print_json(steps);
+  else
+    console::write_line(console::table(rows));
+  int code = 0;
+  for (const nlohmann::json& one : steps) code = one.value("code", code);
+  return code;
 }
 
 /// Verifies every byte of checkpoints. Error(kBadData), after all were read, if one is not what was saved.
@@ -213,7 +221,8 @@ void add_checkpoint(CommandLine& line) {
         ->required();
     return part;
   };
-  add("ls", "List the checkpoints, and whether they are whole", checkpoint_list_command);
+  const auto listing = add("ls", "List the checkpoints, and whether they are whole", checkpoint_list_command);
+  listing.app.add_flag("--json", listing.arguments.json, "Print JSON");
   const auto verifying = add("verify", "Read every byte of them", checkpoint_verify_command);
   add_step(verifying.app, verifying.arguments.step, "Of this step alone: a number, newest or best");
   const auto exporting =

@@ -171,7 +171,7 @@ ReportRun read_report_run(const fs::path& directory) {
   run.job = run.metrics.text("job_toml");
   noting(run.notes, [&] {
     const std::vector<StepPlace> steps = list_steps(files.checkpoints());
-    run.checkpoints = step_table(steps).rows;
+    run.checkpoints = rows_of_steps(list_as_json(steps));
     if (const HeldOutStep best = best_step(steps); best.step != 0)
       run.facts.emplace_back("best checkpoint",
                              fmt::format("step {}, held out {:.5f}", best.step, best.loss));

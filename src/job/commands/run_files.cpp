@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "checkpoint/step_source.hpp"
+#include "comm/outcome.hpp"
 #include "config/job_copy.hpp"
 #include "config/schema.hpp"
 #include "io/file.hpp"
@@ -73,23 +74,38 @@ RunFiles find_run_files(const fs::path& directory) {
   return files;
 }
 
-StepTable step_table(const std::vector<StepPlace>& steps) {
-  StepTable table;
+nlohmann::json list_as_json(const std::vector<StepPlace>& steps) {
+  nlohmann::json list = nlohmann::json::array();
   const HeldOutStep best = best_step(steps);
   for (const StepPlace& place : steps) {
-    const std::string number = fmt::format("{}", place.step);
-    try {
+    nlohmann::json& one = list.emplace_back();
+    const Outcome outcome = outcome_of([&] {
       const SavedStep step = read_saved_step(place.path);
-      const bool is_best = best.step > 0 && best.step == place.step;
-      table.rows.push_back({number, step.saved, fmt::format("{}", step.world_size),
-                            format_bytes(step.bytes()),
-                            is_best ? fmt::format("whole; the best, held out {:.5f}", best.loss) : "whole"});
-    } catch (const Error& error) {
-      table.code = error.code();
-      table.rows.push_back({number, "-", "-", "-", error.what()});
-    }
+      one = {{"saved", step.saved}, {"ranks", step.world_size}, {"bytes", step.bytes()}};
+      if (best.step > 0 && best.step == place.step) one["best_held_out_loss"] = best.loss;
+    });
+    one["step"] = place.step;
+    one["path"] = place.path.string();
+    one["whole"] = !outcome.failed();
+    if (!outcome.failed()) continue;
+    one["id"] = outcome.id.text();
+    one["code"] = static_cast<int>(outcome.code);
+    one["text"] = outcome.text;
   }
-  return table;
+  return list;
+}
+
+std::vector<std::vector<std::string>> rows_of_steps(const nlohmann::json& steps) {
+  std::vector<std::vector<std::string>> rows;
+  for (const nlohmann::json& one : steps) {
+    const std::optional<double> best = number_in(one, "best_held_out_loss");
+    rows.push_back({one["step"].dump(), "-", "-", "-", text_in(one, "text")});
+    if (one["whole"].get<bool>())
+      rows.back() = {one["step"].dump(), text_in(one, "saved"), one["ranks"].dump(),
+                     format_bytes(one["bytes"].get<std::int64_t>()),
+                     best ? fmt::format("whole; the best, held out {:.5f}", *best) : "whole"};
+  }
+  return rows;
 }
 
 }  // namespace sluice

@@ -1,10 +1,11 @@
 // Files of a run, found by its copy of the job, and what commands print about them.
 #pragma once
 
-#include "base/error.hpp"
 #include "checkpoint/step_directory.hpp"
 #include "config/job_config.hpp"
 #include "report/joined_metrics.hpp"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <filesystem>
 #include <optional>
@@ -38,14 +39,11 @@ struct RunFiles {
 /// Files of a run's directory. Error(kBadData) if there is no such directory.
 [[nodiscard]] RunFiles find_run_files(const std::filesystem::path& directory);
 
-struct StepTable {
-  /// Rows of a table of checkpoints: step, time, ranks, bytes and state: "whole", "whole; the best, held out
-  /// 5.12345", or what is wrong.
-  std::vector<std::vector<std::string>> rows;
-  ExitCode code = ExitCode::kDone;  ///< exit code for the last checkpoint that is incomplete
-};
-
-/// Table of checkpoints, whose manifests it reads.
-[[nodiscard]] StepTable step_table(const std::vector<StepPlace>& steps);
+/// Checkpoints as JSON, whose manifests it reads: an object for each, with `step`, `path` and `whole`; `saved`, `ranks`
+/// and `bytes` of one that is, and `best_held_out_loss` of the best; `id`, `code` and `text` of one that is not.
+[[nodiscard]] nlohmann::json list_as_json(const std::vector<StepPlace>& steps);
+/// Rows of a table of these checkpoints: step, time, ranks, bytes and state: "whole", "whole; the best, held out
+/// 5.12345", or what is wrong.
+[[nodiscard]] std::vector<std::vector<std::string>> rows_of_steps(const nlohmann::json& steps);
 
 }  // namespace sluice
