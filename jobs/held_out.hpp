@@ -28,6 +28,8 @@ class HeldOut {
   /// evaluate.every_steps is not 0, and checks all of their ids. Errors of BatchSource.
   HeldOut(JobContext& context, const std::vector<std::filesystem::path>& token_files);
 
+  /// The files that are evaluated.
+  [[nodiscard]] std::deque<BatchSource>& sources() { return sources_; }
   /// Number of files that are evaluated.
   [[nodiscard]] std::int64_t files() const { return std::ssize(sources_); }
 

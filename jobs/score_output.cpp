@@ -22,22 +22,25 @@ namespace {
 
 /// Digest of the model's files and of the numbers that it computes with.
 std::string model_digest(const ModelSettings& model) {
-  const char* const init = model.init == ModelInit::kCheckpoint ? "checkpoint" : "random";
+  const std::string init =
+      model.init == ModelInit::kCheckpoint ? "checkpoint" : fmt::format("random {}", model.init_seed);
   return digest_of(fmt::format("{} {} {} {}", sampled_digest(model.path), init, name_of(model.dtype),
                                name_of(model.frozen_format)))
       .hex();
 }
 
-/// Key of the scores, on rank 0. Calls `tell` between its parts.
-ScoreKey key_of(const JobContext& context, const TokenFile& file, const std::function<void()>& tell) {
+}  // namespace
+
+ScoreKey score_key(const JobContext& context, const TokenFile& file, const std::function<void()>& tell) {
   const JobConfig& config = context.config();
   ScoreKey key;
   key.tokens_digest = file.digest().hex();
   tell();
   key.model_digest = model_digest(config.model);
   tell();
-  key.adapter_digest = sampled_digest(config.model.adapter);
-  key.structure_hash = context.blueprint.model.manifest.structure_hash().hex();
+  key.adapter_digest =
+      sampled_digest(is_training(config.job.kind) ? config.lora.start : config.model.adapter);
+  key.structure_hash = context.blueprint.model.manifest.model_hash().hex();
   if (config.data.long_documents == LongDocuments::kCut) key.long_documents = "cut";
   if (config.data.long_documents == LongDocuments::kLeaveOut) key.long_documents = "leave_out";
   key.vocab_size = context.blueprint.model.config.vocab_size;
@@ -46,17 +49,15 @@ ScoreKey key_of(const JobContext& context, const TokenFile& file, const std::fun
   key.pack_window = config.data.pack_window;
   key.documents = file.packable_documents().documents();
   key.tokens = file.token_count();
-  key.has_tokens = config.score.tokens;
+  key.has_tokens = config.job.kind == JobKind::kScore && config.score.tokens;
   return key;
 }
-
-}  // namespace
 
 ScoreOutput::ScoreOutput(JobContext& context, BatchSource& tokens)
     : context_(context), tokens_(tokens), sequences_(tokens.sequence_count()) {
   std::array<std::int64_t, 2> state{};
   run_long_on_root(context.comm, [&](const std::function<void()>& tell) {
-    const ScoreKey key = key_of(context, tokens.files()->file(0), tell);
+    const ScoreKey key = score_key(context, tokens.files()->file(0), tell);
     writer_.emplace(context.directory.new_file(context.config().score.file), key);
     state = {writer_->sequences_done(), writer_->is_complete() ? 1 : 0};
     console::line(

@@ -8,11 +8,16 @@
 #include "train/evaluator.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 
 namespace sluice {
+
+/// Key of the scores of a token file by the weights that the job starts from, on rank 0. Calls `tell` between its parts.
+[[nodiscard]] ScoreKey score_key(const JobContext& context, const TokenFile& file,
+                                 const std::function<void()>& tell);
 
 /// Output of a score job: rank 0 writes the file of scores and the progress.
 class ScoreOutput {

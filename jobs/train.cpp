@@ -11,6 +11,7 @@
 #include "job/prepare/start_notes.hpp"
 #include "job/text_tokens.hpp"
 #include "job/trace/step_trace.hpp"
+#include "pair_reference.hpp"
 #include "process/console.hpp"
 #include "train/guard/step_limit.hpp"
 #include "train_dump.hpp"
@@ -34,8 +35,10 @@ void train(JobContext& context) {
   TrainingState state(context, batches);
   if (is_done_already(context, state)) return;
 
-  // 2. Weights, loaded straight into the shards.
-  Weights weights = make_trained_weights(context, state);
+  // 2. Weights, loaded straight into the shards, and what they are compared with.
+  PairReference reference(context, batches, held_out);
+  Weights weights = make_trained_weights(context, state, reference.is_missing());
+  if (!reference.make(weights.arena)) return;
 
   // 3. Everything training needs, allocated once.
   StepLimit limit(config.deadline.step_seconds, planned_disk_seconds(context));

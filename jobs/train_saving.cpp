@@ -16,10 +16,11 @@ constexpr std::int64_t kSlowDiskBytesPerSecond = 100'000'000;
 
 }  // namespace
 
-Weights make_trained_weights(JobContext& context, TrainingState& state) {
+Weights make_trained_weights(JobContext& context, TrainingState& state, bool needs_start) {
   const ParameterManifest& manifest = context.blueprint.model.manifest;
   const bool has_frozen = manifest.trained_tensors().size() < manifest.stored_tensors().size();
-  Weights weights = state.resumes() && !has_frozen ? make_empty_weights(context) : make_weights(context);
+  Weights weights =
+      state.resumes() && !has_frozen && !needs_start ? make_empty_weights(context) : make_weights(context);
   if (!has_frozen || (!state.resumes() && !context.config().checkpoint.saves())) return weights;
   const auto digest = std::make_shared<FrozenDigest>(context.comm, weights.arena, manifest);
   state.set_base([digest] { return digest->sum().hex(); });

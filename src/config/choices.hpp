@@ -5,6 +5,8 @@
 #include "base/optimizer_mode.hpp"
 
 #include <cstdint>
+#include <filesystem>
+#include <vector>
 
 namespace sluice {
 
@@ -81,8 +83,16 @@ enum class PreferenceLoss : std::uint8_t { kSigmoid, kSigmoidNorm, kIpo, kHinge,
 
 /// Model whose log-probabilities those of the trained one are compared with.
 enum class PreferenceReference : std::uint8_t {
-  kAuto,  ///< kBase, where the job trains a new adapter
-  kBase,  ///< the model without its adapters
+  kAuto,    ///< kBase where the job trains a new adapter, else kStart; none is left once the job file is read
+  kBase,    ///< the model without its adapters, in the same passes
+  kStart,   ///< the weights that the job starts from, by scores that it makes before its first step
+  kScores,  ///< any model, by files of scores
+};
+
+/// Value of prefer.reference.
+struct ReferenceSettings {
+  PreferenceReference kind = PreferenceReference::kAuto;
+  std::vector<std::filesystem::path> files{};  ///< files of scores, with kScores; else empty
 };
 
 /// Kind of device that the ranks compute on.

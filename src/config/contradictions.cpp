@@ -56,7 +56,8 @@ bool is_at_or_below(const std::filesystem::path& path, const std::filesystem::pa
 /// Whether a run directory has a file of its own with this name (job/run_directory.hpp).
 bool is_of_run_directory(const std::string& name) {
   return name == "lock" || name == "job.toml" || name == "plan.json" || name == "status.json" ||
-         name == "logs" || name == "checkpoints" || name == "tokens" || name == "trace";
+         name == "logs" || name == "checkpoints" || name == "tokens" || name == "trace" ||
+         name == "reference";
 }
 
 /// Checks the settings that weights quantised while loading need.
@@ -181,10 +182,13 @@ void expect_lora_settings(const JobConfig& c, JobProblems& problems) {
                   "found patterns, expected none, because with adapters every weight of the model is frozen");
 }
 
-/// Checks what is learnt of pairs, and that there is a reference where it is compared with one.
-void expect_prefer_settings(const JobConfig& c, JobProblems& problems) {
+/// Checks what is learnt of pairs, and the reference with which it is compared, which it chooses where that is left open.
+void expect_prefer_settings(JobConfig& c, JobProblems& problems) {
   if (c.job.kind != JobKind::kPrefer) return;
-  const PreferSettings& prefer = c.prefer;
+  PreferSettings& prefer = c.prefer;
+  if (prefer.refers_to(PreferenceReference::kAuto))
+    prefer.reference.kind =
+        c.lora.trains() && c.lora.start.empty() ? PreferenceReference::kBase : PreferenceReference::kStart;
   problems.expect(
       c.data.answer == Answers::kAuto, {"data.answer", "job.kind"},
       "found one answer of two, expected \"auto\", because job.kind = \"prefer\" learns from both");
@@ -192,16 +196,14 @@ void expect_prefer_settings(const JobConfig& c, JobProblems& problems) {
   problems.expect(prefer.label_smoothing == 0 || smooths, {"prefer.label_smoothing", "prefer.loss"},
                   fmt::format("found {:g}, expected 0, or prefer.loss = \"sigmoid\" or \"sigmoid_norm\"",
                               prefer.label_smoothing));
-  if (!prefer.has_reference()) return;
+  const PreferenceReference reference = prefer.reference.kind;
+  problems.expect(prefer.has_reference() || reference == PreferenceReference::kAuto,
+                  {"prefer.reference", "prefer.loss"},
+                  "found a reference, expected \"auto\", because prefer.loss = \"orpo\" compares with none");
   problems.expect(
-      c.lora.trains(), {"prefer.reference", "prefer.loss", "lora.rank"},
-      "found a training of the model's own weights, expected adapters (lora.rank above 0), because "
-      "the reference is the model without its adapters; prefer.loss = \"orpo\" needs no reference");
-  problems.expect(
-      c.lora.start.empty() || prefer.reference == PreferenceReference::kBase,
-      {"prefer.reference", "lora.start"},
-      "found \"auto\", expected \"base\", which compares with the model without the adapter of lora.start; the "
-      "model with that adapter is no reference in this version");
+      !prefer.walks_reference() || c.lora.trains(), {"prefer.reference", "lora.rank"},
+      "found \"base\" in a training of the model's own weights, expected \"start\" or a file of scores, because "
+      "\"base\" is the model without its adapters (lora.rank above 0 trains these)");
 }
 
 /// Checks that the optimizer's formats fit its kind and the weights' type.
@@ -306,7 +308,7 @@ void check_contradictions(JobConfig& config, JobProblems& problems) {
   expect_load_settings(c, problems);
   expect_export_settings(c, problems);
   expect_lora_settings(c, problems);
-  expect_prefer_settings(c, problems);
+  expect_prefer_settings(config, problems);
   expect_optimizer_settings(config, problems);
   problems.expect(c.schedule.warmup_steps <= c.train.steps, {"schedule.warmup_steps", "train.steps"},
                   fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,

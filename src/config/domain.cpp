@@ -257,4 +257,28 @@ Value Paths::spell(const std::vector<std::filesystem::path>& paths) const {
   return Texts().spell(texts);
 }
 
+namespace {
+
+constexpr std::array<std::pair<std::string_view, PreferenceReference>, 3> kReferences{
+    {{"auto", PreferenceReference::kAuto},
+     {"base", PreferenceReference::kBase},
+     {"start", PreferenceReference::kStart}}};
+
+}  // namespace
+
+std::optional<ReferenceSettings> Reference::parse(const Value& value) const {
+  if (const std::string* text = std::get_if<std::string>(&value))
+    for (const auto& [word, kind] : kReferences)
+      if (*text == word) return ReferenceSettings{kind};
+  const std::optional<std::vector<std::filesystem::path>> files = Paths().parse(value);
+  if (!files || files->empty()) return {};
+  return ReferenceSettings{PreferenceReference::kScores, *files};
+}
+
+Value Reference::spell(const ReferenceSettings& reference) const {
+  for (const auto& [word, kind] : kReferences)
+    if (reference.kind == kind) return std::string(word);
+  return Paths().spell(reference.files);
+}
+
 }  // namespace sluice

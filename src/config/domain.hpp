@@ -129,6 +129,15 @@ struct Paths {
   [[nodiscard]] std::string expected() const { return "a path or a list of paths, or \"\" for none"; }
 };
 
+/// Domain of prefer.reference: a word, or one path or a list of paths of files of scores.
+struct Reference {
+  [[nodiscard]] std::optional<ReferenceSettings> parse(const Value& value) const;
+  [[nodiscard]] Value spell(const ReferenceSettings& reference) const;
+  [[nodiscard]] std::string expected() const {
+    return "\"auto\", \"base\" or \"start\", or a path or a list of paths of files of scores";
+  }
+};
+
 /// Domain of one text or a list of texts; "" and [] are empty lists.
 struct Texts {
   bool may_have_control_characters = false;

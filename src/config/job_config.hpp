@@ -185,13 +185,19 @@ struct CheckpointSettings {
 /// Table [prefer].
 struct PreferSettings {
   PreferenceLoss loss = PreferenceLoss::kSigmoid;
-  double beta = 0.1;           ///< factor of log-probabilities relative to the reference
-  double label_smoothing = 0;  ///< probability that a preference is the wrong way round
-  double sft_weight = 0;       ///< weight of the cross-entropy of chosen answers
-  PreferenceReference reference = PreferenceReference::kAuto;  ///< model to compare with
+  double beta = 0.1;              ///< factor of log-probabilities relative to the reference
+  double label_smoothing = 0;     ///< probability that a preference is the wrong way round
+  double sft_weight = 0;          ///< weight of the cross-entropy of chosen answers
+  ReferenceSettings reference{};  ///< model to compare with
 
   /// Whether the loss compares the model with a reference.
   [[nodiscard]] bool has_reference() const { return loss != PreferenceLoss::kOrpo; }
+  /// Whether tokens pass through the reference beside the model.
+  [[nodiscard]] bool walks_reference() const { return refers_to(PreferenceReference::kBase); }
+  /// Whether the loss compares the model with a reference of this kind.
+  [[nodiscard]] bool refers_to(PreferenceReference kind) const {
+    return has_reference() && reference.kind == kind;
+  }
   /// Whether the loss has the cross-entropy of chosen documents, prompts included.
   [[nodiscard]] bool learns_chosen_documents() const { return loss == PreferenceLoss::kOrpo; }
 };

@@ -463,11 +463,12 @@ Table prefer_table() {
       .key("sft_weight", &PreferSettings::sft_weight, Real{0, 1e6},
            "weight of the mean cross-entropy of the chosen answers' tokens, which is added to the loss; 0 = "
            "not added")
-      .key("reference", &PreferSettings::reference,
-           Choice<PreferenceReference>{
-               {{"auto", PreferenceReference::kAuto}, {"base", PreferenceReference::kBase}}},
-           "model that the trained one is compared with: base, the model without its adapters, which is "
-           "computed in the same passes and held nowhere; auto, base for a new adapter")
+      .key(
+          "reference", &PreferSettings::reference, Reference{},
+          "model that the trained one is compared with: base, the model without its adapters, which is "
+          "computed in the same passes and held nowhere; start, the weights that the job starts from, by which "
+          "it scores its pairs before the first step; a path, or a list of paths, of files that job.kind = "
+          "\"score\" wrote of the pairs, found by their digests; auto, base for a new adapter, else start")
       .rules(kFixed)
       .done();
 }

@@ -17,13 +17,16 @@ enum class TokenMark : std::uint8_t {
   kMasked,   ///< token inside a document that others attend to, but that is no target
 };
 
-/// Pair of documents in one sequence, of which the answer of the first is preferred. A document whose first
+/// Pair of documents of a token file in one sequence, of which the answer of the first is preferred. A document whose first
 /// token is token f of the sequence, and that has n tokens, has the targets [f, f + n - 1): target c is token
 /// c + 1. The marks say which of them are answer, kInside, and which prompt, kMasked.
 struct PreferencePair {
   std::int64_t sequence = 0;                                ///< sequence of the share, from 0
   Range chosen, rejected;                                   ///< targets of both documents
   std::int64_t chosen_document = 0, rejected_document = 0;  ///< their numbers in the token file
+  std::int64_t source = 0;                                  ///< number of the token file, of several
+  /// Log-probabilities of both answers under the reference, in nats; 0 unless files of scores tell them.
+  double chosen_reference = 0, rejected_reference = 0;
 };
 
 /// Consecutive sequences of a global batch. Each rank has an equal_part() of them, in rank order.

@@ -4,10 +4,12 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "base/trace/recorder.hpp"
+#include "comm/long_work.hpp"
 #include "comm/root_exchange.hpp"
 #include "comm/run_together.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,6 +59,10 @@ BatchSource::BatchSource(Communicator& comm, BatchOptions options)
   masks_targets_ = std::ranges::any_of(facts_, &SourceFacts::masks_targets);
   mixture_.emplace(options_.mixture(facts_));
   check_tokens();
+}
+
+void BatchSource::take_reference(const ReferenceOptions& options) {
+  run_long_on_root(comm_, [&](const std::function<void()>& tell) { files_->take_reference(options, tell); });
 }
 
 std::int64_t BatchSource::sequence_count() const { return mixture_->sequences(); }

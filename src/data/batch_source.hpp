@@ -42,6 +42,9 @@ class BatchSource {
   /// Number of epochs of each source completed before the batch of `step`, on rank 0; empty on other ranks.
   [[nodiscard]] std::vector<double> epochs(std::int64_t step);
 
+  /// Collective over the communicator. SourceFiles::take_reference() on rank 0; its errors are thrown on every rank.
+  void take_reference(const ReferenceOptions& options);
+
   /// The token files, on rank 0; null on other ranks.
   [[nodiscard]] SourceFiles* files() { return files_ ? &*files_ : nullptr; }
 

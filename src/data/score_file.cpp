@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const Cause kBroken{ExitCode::kBadData, "data.score_file"};
 constexpr std::int64_t kFormatVersion = 1;
 constexpr const char* kLogProb = "/documents/log_prob";
 constexpr const char* kTargets = "/documents/targets";
@@ -40,7 +41,7 @@ void for_each_attribute(Key& key, const Visit& visit) {
 std::int64_t number_at(const hdf5::File& file, const char* name) {
   const std::vector<std::int64_t> values = file.attribute<std::int64_t>("/", name);
   if (values.size() != 1)
-    fail(ExitCode::kBadData, "{}: the attribute '{}' has {} values, expected one", file.name(), name,
+    fail(kBroken, "{}: the attribute '{}' has {} values, expected one", file.name(), name,
          values.size());
   return values.front();
 }
@@ -48,7 +49,7 @@ std::int64_t number_at(const hdf5::File& file, const char* name) {
 hdf5::Dataset dataset_of(const hdf5::File& file, const char* name, std::int64_t count) {
   hdf5::Dataset dataset = file.dataset(name);
   if (dataset.shape() != std::vector{count} || !dataset.unreadable_reason().empty())
-    fail(ExitCode::kBadData, "{}: the dataset {} is not whole, expected {} numbers. Was the file cut short?",
+    fail(kBroken, "{}: the dataset {} is not whole, expected {} numbers. Was the file cut short?",
          file.name(), name, count);
   return dataset;
 }
@@ -57,7 +58,7 @@ ScoreKey key_in(const hdf5::File& file) {
   const std::int64_t version =
       file.has_attribute("/", "format_version") ? number_at(file, "format_version") : 0;
   if (version != kFormatVersion || !file.exists(kLogProb))
-    fail(ExitCode::kBadData, "{}: is no file of scores, expected one that job.kind = \"score\" wrote",
+    fail(kBroken, "{}: is no file of scores, expected one that job.kind = \"score\" wrote",
          file.name());
   ScoreKey key;
   for_each_attribute(key, [&](const char* name, auto& value) {
@@ -108,7 +109,7 @@ void create(const fs::path& path, const ScoreKey& key) {
     fail(ExitCode::kIo, "cannot rename {} to {}: {}", unfinished.string(), path.string(), error.message());
 }
 
-void require_same_key(const hdf5::File& file, const ScoreKey& wanted) {
+void require_same_key(const hdf5::File& file, const ScoreKey& wanted, std::string_view setting) {
   std::vector<std::string> differences;
   const ScoreKey found = key_in(file);
   for_each_attribute(found, [&](const char* name, const auto& value) {
@@ -123,15 +124,14 @@ void require_same_key(const hdf5::File& file, const ScoreKey& wanted) {
                               ? "has no log-probabilities of tokens, expected them (score.tokens)"
                               : "has log-probabilities of tokens, expected none (score.tokens)");
   if (!differences.empty())
-    fail(ExitCode::kBadConfig,
-         "score.file: {} is left from another job: {}; name another file, or set job.overwrite = true to "
-         "replace it",
-         file.name(), differences.front());
+    fail({ExitCode::kBadConfig, "job.output_taken"},
+         "{}: {} is left from another job: {}; name another file, or set job.overwrite = true to replace it",
+         setting, file.name(), differences.front());
 }
 
-hdf5::File begin_or_go_on(const fs::path& path, const ScoreKey& key) {
+hdf5::File begin_or_go_on(const fs::path& path, const ScoreKey& key, std::string_view setting) {
   if (!fs::exists(path)) create(path, key);
-  require_same_key(hdf5::File::open(path), key);
+  require_same_key(hdf5::File::open(path), key, setting);
   return hdf5::File::open_to_change(path);
 }
 
@@ -141,7 +141,7 @@ ScoreFile ScoreFile::open(const fs::path& path) {
   hdf5::File file = hdf5::File::open(path);
   ScoreKey key = key_in(file);
   if (number_at(file, "complete") != 1)
-    fail(ExitCode::kBadData,
+    fail(kBroken,
          "{}: the scores are not complete; the job that writes them goes on when it is run again",
          file.name());
   return {std::move(file), std::move(key)};
@@ -163,28 +163,37 @@ DocumentScore ScoreFile::document(std::int64_t number) const {
   targets_.read<std::int64_t>(place, {&score.targets, 1});
   greedy_.read<std::int64_t>(place, {&score.greedy, 1});
   if (score.targets >= 0 && !(std::isfinite(score.log_prob) && score.log_prob <= 0))
-    fail(ExitCode::kBadData, "{}: the log-probability of document {} is {}, expected a number of at most 0",
+    fail(kBroken, "{}: the log-probability of document {} is {}, expected a number of at most 0",
          name(), number, score.log_prob);
   return score;
 }
 
 std::vector<float> ScoreFile::tokens(const TokenRange& run) const {
   if (!tokens_)
-    fail(ExitCode::kBadData,
+    fail(kBroken,
          "{}: has no log-probabilities of tokens, expected them; score.tokens = true writes them", name());
   std::vector<float> log_probs(static_cast<std::size_t>(run.count));
   tokens_->read<float>({{run.first}, {run.count}}, log_probs);
   return log_probs;
 }
 
-ScoreWriter::ScoreWriter(const fs::path& path, const ScoreKey& key)
-    : file_(begin_or_go_on(path, key)),
+ScoreWriter::ScoreWriter(const fs::path& path, const ScoreKey& key, std::string_view setting)
+    : file_(begin_or_go_on(path, key, setting)),
       log_prob_(dataset_of(file_, kLogProb, key.documents)),
       targets_(dataset_of(file_, kTargets, key.documents)),
       greedy_(dataset_of(file_, kGreedy, key.documents)),
       sequences_done_(number_at(file_, "sequences_done")),
       is_complete_(number_at(file_, "complete") == 1) {
   if (key.has_tokens) tokens_.emplace(dataset_of(file_, kTokens, key.tokens));
+}
+
+bool ScoreWriter::has(std::int64_t document) const {
+  const hdf5::Hyperslab place{{document}, {1}};
+  DocumentScore score;
+  log_prob_.read<double>(place, {&score.log_prob, 1});
+  targets_.read<std::int64_t>(place, {&score.targets, 1});
+  greedy_.read<std::int64_t>(place, {&score.greedy, 1});
+  return score.targets >= 0 && score.greedy >= 0 && std::isfinite(score.log_prob);
 }
 
 void ScoreWriter::write(std::int64_t document, const DocumentScore& score, const TokenRange& run,

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct ScoreKey {
   std::string tokens_digest;  ///< digest of the token file, see TokenFile::digest()
   std::string model_digest;
   std::string adapter_digest;  ///< digest of the adapter; "": none
-  std::string structure_hash;  ///< structure hash of the model
+  std::string structure_hash;  ///< ParameterManifest::model_hash() of the model
   std::string
       long_documents;  ///< what became of documents longer than a sequence: "cut" or "leave_out"; "": none is
   std::int64_t vocab_size = 0;
@@ -73,12 +74,16 @@ class ScoreWriter {
  public:
   /// Creates the file, with every document left out, or goes on with one of the same key. Error(kBadConfig) if
   /// there is a file of another key; Error(kBadData) if it is no file of scores; Error(kIo).
-  ScoreWriter(const std::filesystem::path& path, const ScoreKey& key);
+  /// `setting`: key of the job that asks for the file, for messages.
+  ScoreWriter(const std::filesystem::path& path, const ScoreKey& key,
+              std::string_view setting = "score.file");
 
   /// Number of sequences whose scores are in the file.
   [[nodiscard]] std::int64_t sequences_done() const { return sequences_done_; }
   [[nodiscard]] bool is_complete() const { return is_complete_; }
 
+  /// Whether the score of a document is in the file.
+  [[nodiscard]] bool has(std::int64_t document) const;
   /// Writes the score of a document of which tokens `run` were read; `log_probs` has one number for each, NaN
   /// for those that are no targets, and is ignored unless the key has tokens. Error(kIo).
   void write(std::int64_t document, const DocumentScore& score, const TokenRange& run,

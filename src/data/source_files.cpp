@@ -99,6 +99,28 @@ void SourceFiles::check(std::int64_t piece) {
   std::get<TokenCheck>(sources_[i].check).run(sources_[i].file, piece);
 }
 
+void SourceFiles::take_reference(const ReferenceOptions& options, const std::function<void()>& tell) {
+  std::vector<std::optional<ReferenceScores>> found(sources_.size());
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    const OpenSource& source = sources_[i];
+    if (source.read == 0) continue;
+    tell();
+    const ReferenceScores& scores = found[i].emplace(options, source.file);
+    const auto require = [&](const PackedPair& pair) { scores.require(documents_of(source, pair), pair); };
+    visit_pairs(i, require, tell);
+  }
+  for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i].reference = std::move(found[i]);
+}
+
+void SourceFiles::visit_pairs(std::size_t source, const std::function<void(const PackedPair&)>& visit,
+                              const std::function<void()>& tell) const {
+  sluice::visit_pairs(*sources_[source].packer, sources_[source].read, visit, tell);
+}
+
+DocumentPair SourceFiles::documents_of(const OpenSource& source, const PackedPair& pair) {
+  return source.file.pairs()[static_cast<std::size_t>(pair.number)];
+}
+
 void SourceFiles::require_targets() const {
   std::vector<std::string> idle, causes;
   std::size_t read = 0;
@@ -160,9 +182,14 @@ void SourceFiles::add_pairs(const Mixture::Place& place, std::int64_t sequence,
     return Range{first, first + run.count - 1};
   };
   for (const PackedPair& packed : source.packer->pairs(place.sequence)) {
-    const DocumentPair& documents = source.file.pairs()[static_cast<std::size_t>(packed.number)];
+    const DocumentPair documents = documents_of(source, packed);
     const Range chosen = targets_of(packed.chosen);
-    pairs.push_back({sequence, chosen, targets_of(packed.rejected), documents.chosen, documents.rejected});
+    PreferencePair& pair =
+        pairs.emplace_back(PreferencePair{sequence, chosen, targets_of(packed.rejected), documents.chosen,
+                                          documents.rejected, static_cast<std::int64_t>(place.source)});
+    if (!source.reference) continue;
+    pair.chosen_reference = source.reference->log_prob(documents.chosen);
+    pair.rejected_reference = source.reference->log_prob(documents.rejected);
   }
 }
 

@@ -5,11 +5,13 @@
 #include "data/batch_options.hpp"
 #include "data/mixture.hpp"
 #include "data/packer.hpp"
+#include "data/reference_scores.hpp"
 #include "data/token_check.hpp"
 #include "data/token_file.hpp"
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +37,13 @@ class SourceFiles {
   /// warns of a file that gives them none, and of one with answers that teach no end.
   [[nodiscard]] std::int64_t check_pieces() const;
   void check(std::int64_t piece);
+
+  /// Finds the scores of each file's pairs under the reference, and looks for those of every pair that the steps read;
+  /// calls `tell` now and then. Pairs have the reference's log-probabilities from then on. Errors of ReferenceScores.
+  void take_reference(const ReferenceOptions& options, const std::function<void()>& tell);
+  /// Calls `visit` with each pair of a file that the steps read, and `tell` now and then.
+  void visit_pairs(std::size_t source, const std::function<void(const PackedPair&)>& visit,
+                   const std::function<void()>& tell) const;
 
   /// Mixture: the order in which the steps use sequences.
   [[nodiscard]] const Mixture& mixture() const { return *mixture_; }
@@ -63,10 +72,12 @@ class SourceFiles {
     TokenFile file;
     std::optional<Packer> packer{};
     std::int64_t read = 0;  ///< number of sequences that the steps read from it
+    std::optional<ReferenceScores> reference{};
     std::variant<std::monostate, TokenCheck, PackedTokenCheck> check{};
   };
   [[nodiscard]] static std::int64_t pieces_of(const OpenSource& source);
   [[nodiscard]] static bool has_target(const OpenSource& source);
+  [[nodiscard]] static DocumentPair documents_of(const OpenSource& source, const PackedPair& pair);
   void require_targets() const;
   void warn_of_endless_answers() const;
   void add_pairs(const Mixture::Place& place, std::int64_t sequence, std::vector<PreferencePair>& pairs);

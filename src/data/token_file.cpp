@@ -80,7 +80,7 @@ std::vector<DocumentPair> pairs_in(const hdf5::File& file, const std::optional<D
   const hdf5::Dataset dataset = file.dataset(kPairsDataset);
   const std::vector<std::int64_t> shape = dataset.shape();
   if (!dataset.is_integer() || shape.size() != 2 || shape[1] != 2 || !dataset.unreadable_reason().empty())
-    fail(ExitCode::kBadData, "the dataset 'pairs' of {} has the shape {}, expected whole numbers [n, 2]{}",
+    fail({ExitCode::kBadData, "data.pairs"}, "the dataset 'pairs' of {} has the shape {}, expected whole numbers [n, 2]{}",
          file.name(), shape_text(shape), dataset.unreadable_reason());
   const std::int64_t documents = starts ? starts->documents() : 0;
   const std::vector<std::int64_t> numbers = dataset.read<std::int64_t>();
@@ -88,7 +88,7 @@ std::vector<DocumentPair> pairs_in(const hdf5::File& file, const std::optional<D
   for (std::size_t i = 0; i < numbers.size(); i += 2) {
     const auto [first, last] = std::minmax(numbers[i], numbers[i + 1]);
     if (first < 0 || last >= documents || first == last)
-      fail(ExitCode::kBadData,
+      fail({ExitCode::kBadData, "data.pairs"},
            "pairs[{}] of {} is [{}, {}], expected two of the {} that its document_starts list", i / 2,
            file.name(), numbers[i], numbers[i + 1], counted(documents, "document"));
     pairs.push_back({numbers[i], numbers[i + 1]});
@@ -248,22 +248,44 @@ void TokenFile::check_run(const TokenRange& run) const {
   }
 }
 
-std::int64_t TokenFile::tokens_before_target(const TokenRange& run) const {
-  if (!mask_) return std::min<std::int64_t>(1, run.count);
+/// Calls `look` with the marks of a run's tokens behind the first, some at a time, and the place of these in the run,
+/// until it returns false.
+template <class Look>
+void TokenFile::look_at_marks(const TokenRange& run, const Look& look) const {
   std::vector<TokenMark> marks;
   for (std::int64_t first = run.first + 1, end = run.first + run.count; first < end;
        first += kCheckedTokens) {
     marks.assign(static_cast<std::size_t>(std::min(kCheckedTokens, end - first)), TokenMark::kInside);
     mask_->mark({{first}, {std::ssize(marks)}}, marks);
-    const auto target = std::ranges::find(marks, TokenMark::kInside);
-    if (target != marks.end()) return first - run.first + (target - marks.begin());
+    if (!look(first - run.first, std::span<const TokenMark>(marks))) return;
   }
-  return run.count;
+}
+
+std::int64_t TokenFile::tokens_before_target(const TokenRange& run) const {
+  if (!mask_) return std::min<std::int64_t>(1, run.count);
+  std::int64_t before = run.count;
+  look_at_marks(run, [&](std::int64_t place, std::span<const TokenMark> marks) {
+    const auto target = std::ranges::find(marks, TokenMark::kInside);
+    if (target == marks.end()) return true;
+    before = place + (target - marks.begin());
+    return false;
+  });
+  return before;
+}
+
+std::int64_t TokenFile::count_targets(const TokenRange& run) const {
+  if (!mask_) return std::max<std::int64_t>(0, run.count - 1);
+  std::int64_t targets = 0;
+  look_at_marks(run, [&](std::int64_t, std::span<const TokenMark> marks) {
+    targets += std::ranges::count(marks, TokenMark::kInside);
+    return true;
+  });
+  return targets;
 }
 
 const std::vector<DocumentPair>& TokenFile::pairs() const {
   if (pairs_.empty())
-    fail(ExitCode::kBadData,
+    fail({ExitCode::kBadData, "data.pairs"},
          "{} has no dataset 'pairs', expected pairs of a chosen and a rejected answer, as `sluice tokenize "
          "--pairs` writes them",
          name());

@@ -77,6 +77,8 @@ class TokenFile {
   void check_run(const TokenRange& run) const;
   /// Whether a run of tokens has a target.
   [[nodiscard]] bool has_target(const TokenRange& run) const { return tokens_before_target(run) < run.count; }
+  /// Number of targets in a run of tokens.
+  [[nodiscard]] std::int64_t count_targets(const TokenRange& run) const;
   /// Number of tokens of a run before its first target; run.count if it has none.
   [[nodiscard]] std::int64_t tokens_before_target(const TokenRange& run) const;
 
@@ -96,6 +98,8 @@ class TokenFile {
   /// Reads the tokens of a sequence without checking their ids.
   [[nodiscard]] std::span<const std::int64_t> read_any(std::int64_t index, std::span<std::int64_t> ids) const;
   [[nodiscard]] std::int64_t first_token(std::int64_t index) const;
+  template <class Look>
+  void look_at_marks(const TokenRange& run, const Look& look) const;
   void require_known(std::int64_t first_token, std::span<const std::int64_t> ids) const;
   void mark(std::int64_t index, std::span<const std::int64_t> ids, std::span<TokenMark> marks) const;
   [[nodiscard]] bool holds_target(std::span<const TokenMark> marks) const;

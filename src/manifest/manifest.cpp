@@ -202,4 +202,11 @@ Digest ParameterManifest::structure_hash() const {
   return digest_of(text);
 }
 
+Digest ParameterManifest::model_hash() const {
+  std::string text;
+  for (const int tensor : checkpoint_tensors())
+    text += fmt::format("{}: {}\n", (*this)[tensor].name, shape_text((*this)[tensor].shape));
+  return digest_of(text);
+}
+
 }  // namespace sluice

@@ -167,6 +167,9 @@ class ParameterManifest {
   [[nodiscard]] static std::string canonical_value(const TensorInfo& tensor);
   /// Digest of all canonical lines in order. Independent of the world size.
   [[nodiscard]] Digest structure_hash() const;
+  /// Digest of the names and shapes of the model's tensors, without adapters: the same for any dtype, and whatever is
+  /// trained.
+  [[nodiscard]] Digest model_hash() const;
 
  private:
   template <class Holds>

@@ -30,7 +30,7 @@ TokenScores Evaluator::scores(const Batch& share) {
 PreferenceSums Evaluator::preferences(const Batch& share, const PreferSettings& settings) {
   std::vector<const Decoder*> decoders{&decoder_};
   std::optional<Decoder> reference;
-  if (settings.has_reference()) {
+  if (settings.walks_reference()) {
     reference.emplace(decoder_.config(), binder_.views(), sequence_length_, nullptr, Adapters::kLeftOut);
     decoders.push_back(&*reference);
   }

@@ -37,7 +37,7 @@ class Evaluator {
   [[nodiscard]] std::vector<double> losses(const Batch& share) { return scores(share).losses; }
 
   /// Collective over the communicator. Sums of the preferences in this rank's share of a batch, which may be
-  /// empty; under the reference, if `settings` have one, in the same walk. Errors as for scores().
+  /// empty; under the reference, if tokens pass through it too, in the same walk. Errors as for scores().
   [[nodiscard]] PreferenceSums preferences(const Batch& share, const PreferSettings& settings);
 
  private:

@@ -47,7 +47,7 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       sent_bytes_(binder_.mesh().traffic().sent_bytes) {
   SLUICE_ASSERT(weights.paged() == nullptr || options.optimizer.gradients == GradientMode::kRelease,
                 "optimizer state on a disk needs released gradients");
-  if (options.prefer && options.prefer->has_reference())
+  if (options.prefer && options.prefer->walks_reference())
     reference_.emplace(model, binder_.views(), options.sequence_length, nullptr, Adapters::kLeftOut);
 }
 

@@ -96,7 +96,7 @@ class Trainer {
   PhaseTimer& timer_;
   ops::Dropout dropout_;
   Decoder decoder_;
-  std::optional<Decoder> reference_;  ///< the model without adapters, if the objective compares with it
+  std::optional<Decoder> reference_;  ///< the model without adapters, if tokens pass through it too
   GradientStore store_;
   Optimizer optimizer_;
   std::unique_ptr<GradientSink> sink_;

@@ -2,6 +2,7 @@
 
 #include "config/refusals.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -31,14 +32,30 @@ TEST(JobConfig, refuses_the_best_step_and_patience_without_what_they_need) {
 
 TEST(JobConfig, refuses_preferences_that_have_no_reference) {
   const std::vector<std::string> prefer{"job.kind=prefer"};
-  EXPECT_THAT(complaint("", prefer),
+  const std::string base = "[prefer]\nreference = 'base'\n";
+  EXPECT_THAT(complaint(base, prefer),
               AllOf(HasSubstr("prefer.reference: found"), HasSubstr("lora.rank above 0")));
   EXPECT_EQ(complaint("[prefer]\nloss = 'orpo'\n", prefer), "") << "it needs none";
+  for (const char* const reference : {"base", "start", "scores.h5"})
+    EXPECT_THAT(complaint(fmt::format("[prefer]\nloss = 'orpo'\nreference = '{}'\n", reference), prefer),
+                HasSubstr("prefer.reference: found a reference"));
   const std::string adapter = "[lora]\nrank = 2\ntargets = 'q_proj'\n",
                     started = "[lora]\nstart = 'adapter'\n";
   EXPECT_EQ(complaint(adapter, prefer), "");
-  EXPECT_THAT(complaint(started, prefer), HasSubstr("expected \"base\""));
-  EXPECT_EQ(complaint(started + "[prefer]\nreference = 'base'\n", prefer), "");
+  EXPECT_EQ(complaint(started + base, prefer), "");
+}
+
+TEST(JobConfig, chooses_the_reference_that_a_job_can_compare_with) {
+  const auto chosen = [](std::vector<std::string> keys) {
+    keys.insert(keys.end(), {"job.kind=prefer"});
+    return parse_job_config(kMinJob, "job.toml", keys).prefer.reference.kind;
+  };
+  EXPECT_EQ(chosen({"lora.rank=2"}), PreferenceReference::kBase);
+  EXPECT_EQ(chosen({"lora.start=adapter"}), PreferenceReference::kStart);
+  EXPECT_EQ(chosen({}), PreferenceReference::kStart);
+  EXPECT_EQ(chosen({"prefer.loss=orpo"}), PreferenceReference::kAuto) << "it has none";
+  EXPECT_EQ(chosen({"lora.rank=2", "prefer.reference=start"}), PreferenceReference::kStart);
+  EXPECT_EQ(chosen({"prefer.reference=['a.h5', 'b.h5']"}), PreferenceReference::kScores);
 }
 
 TEST(JobConfig, refuses_preferences_with_settings_of_others) {

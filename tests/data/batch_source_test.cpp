@@ -2,10 +2,13 @@
 
 #include "base/range.hpp"
 #include "comm/root_exchange.hpp"
+#include "data/score_file.hpp"
 #include "io/hdf5.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/temporary_directory.hpp"
+
+#include <fmt/format.h>
 
 #include <memory>
 #include <numeric>
@@ -469,6 +472,49 @@ TEST(BatchSource, gives_each_rank_the_pairs_of_its_sequences) {
     ++number;
   }
   EXPECT_EQ(number, std::min<std::int64_t>(7, 2 * share.end));
+}
+
+/// A file that only rank 0 has, of scores of all documents of pairs(): -1 - document / 8 for `targets` targets of each,
+/// or one more in documents with an odd number.
+std::filesystem::path scores_of(const TemporaryDirectory& directory, const BatchOptions& packed,
+                                std::int64_t targets) {
+  const std::filesystem::path path = directory / fmt::format("scores-{}.h5", targets);
+  if (test_world().rank() != 0) return path;
+  SourceFiles files(packed);
+  const std::int64_t documents = files.file(0).packable_documents().documents();
+  ScoreWriter writer(path, {.tokens_digest = files.file(0).digest().hex(),
+                            .structure_hash = "s",
+                            .vocab_size = 100,
+                            .documents = documents,
+                            .tokens = files.file(0).token_count()});
+  for (std::int64_t document = 0; document < documents; ++document) {
+    EXPECT_FALSE(writer.has(document));
+    writer.write(document,
+                 {.log_prob = -1 - static_cast<double>(document) / 8, .targets = targets + document % 2}, {},
+                 {});
+    EXPECT_TRUE(writer.has(document));
+  }
+  writer.finish();
+  return path;
+}
+
+TEST(BatchSource, gives_pairs_the_log_probabilities_of_the_reference) {
+  const TemporaryDirectory directory;
+  BatchOptions packed = options(pairs(directory, 7), 4, 100);
+  packed.file.sequence_length = 10;
+  packed.pack = PackOptions{.window = 100, .unit = PackUnit::kPair};
+  BatchSource source(test_world(), packed);
+  const ReferenceOptions right{{scores_of(directory, packed, 1)}, "s", 100};
+  source.take_reference(right);
+  for (const PreferencePair& pair : source.batch(0).pairs) {
+    EXPECT_EQ(pair.chosen_reference, -1 - static_cast<double>(pair.chosen_document) / 8);
+    EXPECT_EQ(pair.rejected_reference, -1 - static_cast<double>(pair.rejected_document) / 8);
+  }
+  const ReferenceOptions counts{{scores_of(directory, packed, 2)}, "s", 100};
+  expect_error(ExitCode::kBadData, {"prefer.reference", "scores-2.h5", "2 targets", "1 target"},
+               [&] { source.take_reference(counts); });
+  const ReferenceOptions model{right.files, "other", 100};
+  expect_error(ExitCode::kBadData, {"prefer.reference", "structure"}, [&] { source.take_reference(model); });
 }
 
 TEST(BatchSource, refuses_pairs_without_a_mask_that_tells_answers_from_prompts) {

@@ -106,7 +106,7 @@ TEST(Evaluator, finds_the_preferences_that_a_step_finds) {
   Batch batch = some_tokens();
   for (std::int64_t sequence = 0; sequence < 4; ++sequence)
     batch.pairs.push_back({.sequence = sequence, .chosen = {0, 3}, .rejected = {4, kLength}});
-  const PreferSettings settings{.sft_weight = 0.5};
+  const PreferSettings settings{.sft_weight = 0.5, .reference = {PreferenceReference::kBase}};
   Evaluation evaluation(test::test_world(), model, test::test_world().size());
   PreferenceSums sums = evaluation.evaluator.preferences(test::share_of(batch, test::test_world()), settings);
   test::test_world().all_reduce_sum(std::span<double>(sums));

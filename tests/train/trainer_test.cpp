@@ -665,7 +665,7 @@ Batch some_pairs(std::int64_t sequences) {
 TrainerOptions preferring_job(std::int64_t batch_sequences, PreferenceLoss loss) {
   TrainerOptions job = small_job(batch_sequences);
   job.train.micro_batch_sequences = 1;
-  job.prefer = {.loss = loss, .beta = 0.5, .sft_weight = 0.25};
+  job.prefer = {.loss = loss, .beta = 0.5, .sft_weight = 0.25, .reference = {PreferenceReference::kBase}};
   return job;
 }
 

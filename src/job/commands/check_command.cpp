@@ -110,10 +110,18 @@ void check_texts(Examination& job, const std::vector<NamedText>& texts, const Jo
     });
 }
 
+/// Checks the scores of pairs under prefer.reference, if it names files of them.
+void check_reference(const Examination& job, const JobConfig& config, SourceFiles& files) {
+  if (config.job.kind != JobKind::kPrefer || !config.prefer.refers_to(PreferenceReference::kScores)) return;
+  if (!job.plan) return;
+  files.take_reference(reference_options(job.plan->blueprint->model, config.prefer.reference.files), [] {});
+}
+
 DataIdentity check_sources(const Examination& job, const JobConfig& config, const BatchOptions& options) {
   SourceFiles files(options);
   check_pieces(files);
   job.line("data      {}", data_text(config, files.facts()));
+  check_reference(job, config, files);
   if (config.job.kind == JobKind::kScore) {
     const std::int64_t documents = files.facts().front().documents, tokens = files.file(0).token_count();
     job.line("scores    {} of {}, to {}", format_bytes(score_bytes(documents, tokens, config.score.tokens)),
@@ -142,6 +150,7 @@ void check_held_out(const Examination& job, const JobConfig& config, const fs::p
                     std::int64_t vocab_size) {
   SourceFiles files(held_out_options(config, tokens, vocab_size));
   check_pieces(files);
+  check_reference(job, config, files);
   job.line("held out  {}: {}, {}", tokens.string(), counted(files.facts().front().sequences, "sequence"),
            counted(files.facts().front().documents, "document"));
 }

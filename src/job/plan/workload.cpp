@@ -46,7 +46,7 @@ Workload workload_of(const JobConfig& config, const Machine& machine) {
   work.on_device = machine.device.memory() == MemoryKind::kDevice;
   work.optimizer = config.optimizer.mode();
   work.has_z_loss = work.trains && config.train.router_z_loss > 0;
-  work.has_reference = prefers && config.prefer.has_reference();
+  work.has_reference = prefers && config.prefer.walks_reference();
   work.evaluates = work.trains && config.evaluate.every_steps > 0;
   work.save_staging_bytes = save_staging_bytes(config, machine);
   work.keeps_attention = config.train.recompute != Recompute::kAll;

@@ -90,7 +90,7 @@ ModelDescription described(const JobConfig& config, const std::optional<PeftAdap
   if (is_training(config.job.kind)) {
     require_no_dropout(model.adapters, model.manifest);
     if (config.job.kind == JobKind::kPrefer && model.adapters.dropout > 0)
-      fail(ExitCode::kBadConfig,
+      fail({ExitCode::kBadConfig, "job.adapter"},
            "lora.dropout: found {:g}{}, expected 0: job.kind = \"prefer\" compares log-probabilities, which "
            "dropout would change from pass to pass",
            model.adapters.dropout, config.lora.start.empty() ? "" : " in the adapter of lora.start");

@@ -91,6 +91,7 @@ std::vector<JobInput> job_inputs(const fs::path& job_file, const JobConfig& conf
   inputs.add(config.data.tokens);
   for (const SourceSettings& source : config.data.source) inputs.add(source.tokens);
   for (const fs::path& tokens : config.evaluate.tokens) inputs.add(tokens);
+  for (const fs::path& scores : config.prefer.reference.files) inputs.add(scores);
   inputs.add(config.generate.prompts);
   return inputs.take();
 }

@@ -58,6 +58,10 @@ BatchOptions held_out_options(const JobConfig& config, const std::filesystem::pa
   return options;
 }
 
+ReferenceOptions reference_options(const ModelDescription& model, std::vector<std::filesystem::path> files) {
+  return {std::move(files), model.manifest.model_hash().hex(), model.config.vocab_size};
+}
+
 TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& model) {
   TrainerOptions options{
       .sequence_length = config.data.sequence_length,

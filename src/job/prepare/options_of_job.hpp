@@ -4,6 +4,7 @@
 
 #include "config/job_config.hpp"
 #include "data/batch_options.hpp"
+#include "data/reference_scores.hpp"
 #include "model/architecture.hpp"
 #include "train/learning_rate.hpp"
 #include "train/trainer_options.hpp"
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -25,6 +27,10 @@ namespace sluice {
 /// Batch options of a file that is evaluated while the job trains: every token once.
 [[nodiscard]] BatchOptions held_out_options(const JobConfig& config, const std::filesystem::path& tokens,
                                             std::int64_t vocab_size);
+
+/// What scores of the reference, in these files, must be of.
+[[nodiscard]] ReferenceOptions reference_options(const ModelDescription& model,
+                                                 std::vector<std::filesystem::path> files);
 
 /// Trainer options of the tables [data], [train], [optimizer], [lora] and [guard].
 [[nodiscard]] TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& model);

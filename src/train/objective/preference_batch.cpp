@@ -12,7 +12,10 @@ double preference_loss(const PreferSettings& settings, std::span<const double> s
 }
 
 PreferenceBatch::PreferenceBatch(const PreferSettings& settings, const Batch& batch)
-    : settings_(settings), batch_(batch), reference_(batch.pairs.size()) {}
+    : settings_(settings), batch_(batch) {
+  for (const PreferencePair& pair : batch.pairs)
+    reference_.push_back({{.sum = pair.chosen_reference}, {.sum = pair.rejected_reference}});
+}
 
 template <class Visit>
 void PreferenceBatch::for_each_pair(Range sequences, Visit visit) const {

@@ -71,8 +71,8 @@ class PreferenceBatch {
 
   PreferSettings settings_;
   const Batch& batch_;
-  std::vector<PairLogProbs>
-      reference_;  ///< log-probabilities of each pair under the reference; zeros without one
+  /// Log-probabilities of each pair under the reference: those that the batch has, until set_reference().
+  std::vector<PairLogProbs> reference_;
 };
 
 }  // namespace sluice

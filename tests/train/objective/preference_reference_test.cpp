@@ -35,14 +35,17 @@ constexpr double kRelative = 1e-5;
 constexpr double kLaterSteps = 1e-4;  ///< relative tolerance of norms, and of losses after an update
 
 const fs::path kFixtures = fixture_folder();
+const ReferenceSettings kBase{PreferenceReference::kBase};
+
 const std::map<std::string, PreferSettings>& objectives() {
   static const std::map<std::string, PreferSettings> all{
-      {"sigmoid", {.beta = 0.5}},
-      {"sigmoid_norm", {.loss = PreferenceLoss::kSigmoidNorm, .beta = 2}},
-      {"ipo", {.loss = PreferenceLoss::kIpo, .beta = 0.4}},
-      {"hinge", {.loss = PreferenceLoss::kHinge, .beta = 0.05}},
-      {"sft", {.beta = 0.5, .sft_weight = 0.7}},
+      {"sigmoid", {.beta = 0.5, .reference = kBase}},
+      {"sigmoid_norm", {.loss = PreferenceLoss::kSigmoidNorm, .beta = 2, .reference = kBase}},
+      {"ipo", {.loss = PreferenceLoss::kIpo, .beta = 0.4, .reference = kBase}},
+      {"hinge", {.loss = PreferenceLoss::kHinge, .beta = 0.05, .reference = kBase}},
+      {"sft", {.beta = 0.5, .sft_weight = 0.7, .reference = kBase}},
       {"orpo", {.loss = PreferenceLoss::kOrpo, .beta = 0.8}},
+      {"whole", {.beta = 0.5, .reference = {PreferenceReference::kStart}}},
   };
   return all;
 }
@@ -170,13 +173,23 @@ class PreferenceReference : public testing::TestWithParam<std::string> {
     EXPECT_EQ(compared, std::ssize(file_.children(objective + "/gradients")));
   }
 
+  /// Gives pairs the log-probabilities under the reference that TRL's trainer had.
+  void set_reference(const std::string& objective, Batch& batch) {
+    const auto reference = file_.dataset(objective + "/reference").read<double>();
+    for (std::size_t pair = 0; pair < batch.pairs.size(); ++pair) {
+      batch.pairs[pair].chosen_reference = reference[2 * pair];
+      batch.pairs[pair].rejected_reference = reference[2 * pair + 1];
+    }
+  }
+
   void expect_steps(const std::string& objective, const Layout& layout) {
     SCOPED_TRACE(testing::Message() << objective << ", " << layout.pairs_in_each << " pairs a sequence, "
                                     << layout.micro_batch_sequences << " sequences a pass");
     const PreferSettings& settings = objectives().at(objective);
-    const bool is_whole = settings.loss == PreferenceLoss::kOrpo;
+    const bool is_whole = !settings.walks_reference();  // whether all weights are trained
     Model model(base_, is_whole ? "" : GetParam(), layout.gathers_experts ? 1 : test_world().size());
-    const Batch batch = batch_of(file_, layout.pairs_in_each);
+    Batch batch = batch_of(file_, layout.pairs_in_each);
+    if (settings.refers_to(PreferenceReference::kStart)) set_reference(objective, batch);
     const Batch share = test::share_of(batch, test_world());
     Trainer trainer(test_world(), model.description.config, model.description.manifest, *model.weights,
                     options_of(batch, settings, layout));
@@ -217,10 +230,12 @@ TEST_P(PreferenceReference, every_objective_has_the_numbers_of_trl) {
 TEST_P(PreferenceReference, packed_pairs_have_the_numbers_of_pairs_alone) {
   expect_steps("sigmoid", {.pairs_in_each = 2, .micro_batch_sequences = 2, .gathers_experts = true});
   expect_steps("orpo", {.pairs_in_each = 3, .micro_batch_sequences = 1, .gradients = GradientMode::kRelease});
+  expect_steps("whole", {.pairs_in_each = 2, .micro_batch_sequences = 1, .gathers_experts = true});
   expect_steps("ipo", {.pairs_in_each = 2, .micro_batch_sequences = 1, .gradients = GradientMode::kRelease});
 }
 
-INSTANTIATE_TEST_SUITE_P(Adapters, PreferenceReference, testing::Values("qwen3-moe-down", "qwen3_5-moe"),
+INSTANTIATE_TEST_SUITE_P(Adapters, PreferenceReference,
+                         testing::Values("qwen3-moe-down", "qwen3_5-moe", "deepseek_v3"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::ranges::replace(name, '-', '_');
