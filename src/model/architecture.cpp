@@ -66,10 +66,46 @@ constexpr std::array kArchitectures{
     Architecture{"solar_open", read_solar_open_config, describe_decoder},
 };
 
+/// A published mixture of experts that is not computed, and the blocks that it would take.
+struct Unbuilt {
+  const char* model_type;
+  const char* needs;
+};
+constexpr std::array kUnbuilt{
+    Unbuilt{"afmoe", "norms behind blocks, and gates of attention from a projection of their own"},
+    Unbuilt{"bailing_hybrid", "delta nets whose decay is by channel, and clamped experts"},
+    Unbuilt{"cohere2_moe", "attention beside the experts, and LayerNorm"},
+    Unbuilt{"deepseek_v4",
+            "compressed attention, several residual streams, and layers that choose experts by a table"},
+    Unbuilt{"exaone_moe", "rotary settings by kind of layer"},
+    Unbuilt{"gemma4", "heads by kind of layer, norms behind blocks, and a dense MLP beside the experts"},
+    Unbuilt{"gemma4_text", "heads by kind of layer, norms behind blocks, and a dense MLP beside the experts"},
+    Unbuilt{"glm5_next", "delta nets whose decay is by channel, and several residual streams"},
+    Unbuilt{"granitemoe", "factors of embedding, residual, scores and logits"},
+    Unbuilt{"granitemoehybrid", "Mamba-2, and factors of embedding, residual, scores and logits"},
+    Unbuilt{"kimi_linear", "delta nets whose decay is by channel"},
+    Unbuilt{"laguna", "heads by layer, and gates of attention from a projection of their own"},
+    Unbuilt{"lfm2_moe", "short convolutions in place of attention"},
+    Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
+    Unbuilt{"mellum", "rotary settings by kind of layer"},
+    Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
+    Unbuilt{"minimax_m3", "clamped MLPs with gates of their own"},
+    Unbuilt{"minimax_m3_vl", "clamped MLPs with gates of their own"},
+    Unbuilt{"nemotron_h", "Mamba-2, layers of one block, and experts without gates"},
+    Unbuilt{"qwen4_exp", "several residual streams, and tables of n-grams"},
+    Unbuilt{"step3p5", "heads by kind of layer, and clamps by layer"},
+    Unbuilt{"step3p7", "heads by kind of layer, and clamps by layer"},
+};
+
 const Architecture& find_architecture(const ConfigReader& reader) {
   const std::string type = reader.text({"model_type"});
   const auto found = std::ranges::find(kArchitectures, type, &Architecture::model_type);
   if (found != kArchitectures.end()) return *found;
+  const auto unbuilt = std::ranges::find(kUnbuilt, type, &Unbuilt::model_type);
+  if (unbuilt != kUnbuilt.end())
+    fail({ExitCode::kBadData, "model.architecture"},
+         "{}: model_type '{}' is not supported: it would take {}, which this version does not compute",
+         reader.name(), type, unbuilt->needs);
   std::vector<std::string> known;
   for (const Architecture& architecture : kArchitectures) known.emplace_back(architecture.model_type);
   fail({ExitCode::kBadData, "model.architecture"},
