@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "io/child_process.hpp"
 #include "job/job.hpp"
-#include "job/prepare/process_limits.hpp"
+#include "process/process_limits.hpp"
 
 #include <unistd.h>
 

@@ -11,8 +11,8 @@
 #include "corpus/tokenize.hpp"
 #include "io/path.hpp"
 #include "job/prepare/options_of_job.hpp"
-#include "job/prepare/process_limits.hpp"
 #include "process/console.hpp"
+#include "process/process_limits.hpp"
 #include "process/progress_line.hpp"
 
 #include <functional>

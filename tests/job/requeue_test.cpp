@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "job/commands/commands.hpp"
-#include "job/slurm/allocation.hpp"
+#include "launch/slurm/allocation.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -6,8 +6,8 @@
 #include "io/child_program.hpp"
 #include "io/file.hpp"
 #include "job/commands/commands.hpp"
-#include "job/slurm/allocation.hpp"
-#include "job/slurm/submission.hpp"
+#include "launch/slurm/allocation.hpp"
+#include "launch/slurm/submission.hpp"
 #include "process/console.hpp"
 
 #include <nlohmann/json.hpp>

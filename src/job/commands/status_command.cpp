@@ -4,7 +4,7 @@
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
 #include "job/commands/run_files.hpp"
-#include "job/slurm/submission.hpp"
+#include "launch/slurm/submission.hpp"
 #include "process/console.hpp"
 #include "process/run_lock.hpp"
 #include "process/status_file.hpp"

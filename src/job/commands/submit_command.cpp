@@ -8,7 +8,7 @@
 #include "io/file.hpp"
 #include "io/path.hpp"
 #include "job/commands/commands.hpp"
-#include "job/slurm/submission.hpp"
+#include "launch/slurm/submission.hpp"
 #include "process/console.hpp"
 
 #include <fmt/ranges.h>

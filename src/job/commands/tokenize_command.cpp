@@ -3,8 +3,8 @@
 #include "base/text.hpp"
 #include "corpus/tokenize.hpp"
 #include "job/commands/commands.hpp"
-#include "job/prepare/process_limits.hpp"
 #include "process/console.hpp"
+#include "process/process_limits.hpp"
 #include "process/progress_line.hpp"
 #include "process/signal_watch.hpp"
 

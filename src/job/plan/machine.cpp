@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "device/devices.hpp"
 #include "job/prepare/memory_check.hpp"
-#include "job/prepare/process_limits.hpp"
+#include "process/process_limits.hpp"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include "base/memory/memory.hpp"
 #include "comm/ranks_text.hpp"
 #include "device/memory.hpp"
-#include "job/prepare/process_limits.hpp"
+#include "process/process_limits.hpp"
 
 #include <algorithm>
 #include <limits>

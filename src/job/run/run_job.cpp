@@ -20,11 +20,11 @@
 #include "job/plan/stored_weights.hpp"
 #include "job/prepare/device_choice.hpp"
 #include "job/prepare/memory_check.hpp"
-#include "job/prepare/process_limits.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/prepare/target_place.hpp"
 #include "process/console.hpp"
 #include "process/host_name.hpp"
+#include "process/process_limits.hpp"
 #include "process/rank_record.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "base/clock.hpp"
 #include "comm/communicator.hpp"
 #include "config/job_config.hpp"
-#include "job/slurm/allocation.hpp"
+#include "launch/slurm/allocation.hpp"
 #include "process/signal_watch.hpp"
 
 #include <algorithm>

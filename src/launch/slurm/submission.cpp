@@ -1,4 +1,4 @@
-#include "job/slurm/submission.hpp"
+#include "launch/slurm/submission.hpp"
 
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
@@ -62,7 +62,8 @@ std::vector<std::int64_t> task_numbers(const std::string& array) {
       numbers.push_back(task);
   }
   if (numbers.empty())
-    fail(ExitCode::kUsage, "--array: found {}, expected the numbers of tasks, such as 1-3", printable(array));
+    fail({ExitCode::kUsage, "command.usage"}, "--array: found {}, expected the numbers of tasks, such as 1-3",
+         printable(array));
   return numbers;
 }
 

@@ -1,4 +1,4 @@
-#include "job/slurm/submission.hpp"
+#include "launch/slurm/submission.hpp"
 
 #include "support/expect_error.hpp"
 

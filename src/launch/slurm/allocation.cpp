@@ -1,4 +1,4 @@
-#include "job/slurm/allocation.hpp"
+#include "launch/slurm/allocation.hpp"
 
 #include "io/child_program.hpp"
 

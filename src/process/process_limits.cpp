@@ -1,4 +1,4 @@
-#include "job/prepare/process_limits.hpp"
+#include "process/process_limits.hpp"
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"

@@ -1,4 +1,4 @@
-#include "job/slurm/allocation.hpp"
+#include "launch/slurm/allocation.hpp"
 
 #include "support/temporary_directory.hpp"
 
