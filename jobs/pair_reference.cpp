@@ -12,9 +12,9 @@
 #include "data/score_file.hpp"
 #include "io/path.hpp"
 #include "job/prepare/options_of_job.hpp"
+#include "job/prepare/score_key.hpp"
 #include "process/console.hpp"
 #include "score_batches.hpp"
-#include "score_output.hpp"
 
 #include <fmt/format.h>
 
@@ -66,7 +66,7 @@ class MissingScores {
                 const std::function<void()>& tell) {
     std::vector<std::string> digests;  // of the token files of files_, in their order
     for (std::size_t source = 0; source < paths.size(); ++source) {
-      ScoreKey key = score_key(context, tokens.file(source), tell);
+      ScoreKey key = score_key(context.config(), context.blueprint.model, tokens.file(source), tell);
       const auto same = std::ranges::find(digests, key.tokens_digest);
       file_of_.push_back(static_cast<std::size_t>(same - digests.begin()));
       if (same == digests.end()) {
@@ -75,7 +75,7 @@ class MissingScores {
                           std::vector<bool>(static_cast<std::size_t>(
                               tokens.file(source).packable_documents().documents()))});
         digests.push_back(key.tokens_digest);
-        bytes_ += score_bytes(key.documents, key.tokens, key.has_tokens);
+        bytes_ += kScoreBytes * key.documents;
       }
       File& file = files_[file_of_.back()];
       const auto want = [&](std::int64_t document) {

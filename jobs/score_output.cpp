@@ -1,14 +1,12 @@
 #include "score_output.hpp"
 
-#include "base/digest.hpp"
 #include "base/fault.hpp"
 #include "base/text.hpp"
 #include "comm/long_work.hpp"
 #include "comm/root_exchange.hpp"
 #include "comm/run_together.hpp"
-#include "config/schema.hpp"
+#include "job/prepare/score_key.hpp"
 #include "process/console.hpp"
-#include "weights/sampled_digest.hpp"
 
 #include <fmt/format.h>
 
@@ -18,46 +16,11 @@
 #include <vector>
 
 namespace sluice {
-namespace {
-
-/// Digest of the model's files and of the numbers that it computes with.
-std::string model_digest(const ModelSettings& model) {
-  const std::string init =
-      model.init == ModelInit::kCheckpoint ? "checkpoint" : fmt::format("random {}", model.init_seed);
-  return digest_of(fmt::format("{} {} {} {}", sampled_digest(model.path), init, name_of(model.dtype),
-                               name_of(model.frozen_format)))
-      .hex();
-}
-
-}  // namespace
-
-ScoreKey score_key(const JobContext& context, const TokenFile& file, const std::function<void()>& tell) {
-  const JobConfig& config = context.config();
-  ScoreKey key;
-  key.tokens_digest = file.digest().hex();
-  tell();
-  key.model_digest = model_digest(config.model);
-  tell();
-  key.adapter_digest =
-      sampled_digest(is_training(config.job.kind) ? config.lora.start : config.model.adapter);
-  key.structure_hash = context.blueprint.model.manifest.model_hash().hex();
-  if (config.data.long_documents == LongDocuments::kCut) key.long_documents = "cut";
-  if (config.data.long_documents == LongDocuments::kLeaveOut) key.long_documents = "leave_out";
-  key.vocab_size = context.blueprint.model.config.vocab_size;
-  key.sequence_length = config.data.sequence_length;
-  key.batch_sequences = config.train.batch_sequences;
-  key.pack_window = config.data.pack_window;
-  key.documents = file.packable_documents().documents();
-  key.tokens = file.token_count();
-  key.has_tokens = config.job.kind == JobKind::kScore && config.score.tokens;
-  return key;
-}
-
 ScoreOutput::ScoreOutput(JobContext& context, BatchSource& tokens)
     : context_(context), tokens_(tokens), sequences_(tokens.sequence_count()) {
   std::array<std::int64_t, 2> state{};
   run_long_on_root(context.comm, [&](const std::function<void()>& tell) {
-    const ScoreKey key = score_key(context, tokens.files()->file(0), tell);
+    const ScoreKey key = score_key(context.config(), context.blueprint.model, tokens.files()->file(0), tell);
     writer_.emplace(context.directory.new_file(context.config().score.file), key);
     state = {writer_->sequences_done(), writer_->is_complete() ? 1 : 0};
     console::line(
@@ -112,10 +75,7 @@ void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
     }
     writer_->write(files.file(0).packable_documents().document_at(run.first), score, run, log_probs);
     column += count;
-    ++documents_;
-    total_.log_prob += score.log_prob;
-    total_.targets += score.targets;
-    total_.greedy += score.greedy;
+    targets_ += score.targets;
   }
 }
 
@@ -124,7 +84,7 @@ void ScoreOutput::tell_progress() {
   constexpr double kIntervalSeconds = 10;
   const double seconds = watch_.seconds();
   const auto done = static_cast<double>(sequences_done_ - begun_at_);
-  const double tokens_per_second = static_cast<double>(total_.targets) / seconds;
+  const double tokens_per_second = static_cast<double>(targets_) / seconds;
   context_.directory.set_progress(
       {.unit = "sequence",
        .done = sequences_done_,
@@ -139,12 +99,13 @@ void ScoreOutput::tell_progress() {
 
 void ScoreOutput::finish() {
   run_on_root(context_.comm, [&] {
+    const auto [total, documents] = writer_->totals();  // those of an earlier start too
     writer_->finish();
     console::line(
         "scored    {} of {}: log-probability {:.5f} nat/token, {} the most probable, {:.0f} tokens/s",
-        counted(total_.targets, "target"), counted(documents_, "document"),
-        total_.log_prob / static_cast<double>(std::max<std::int64_t>(1, total_.targets)), total_.greedy,
-        static_cast<double>(total_.targets) / watch_.seconds());
+        counted(total.targets, "target"), counted(documents, "document"),
+        total.log_prob / static_cast<double>(std::max<std::int64_t>(1, total.targets)), total.greedy,
+        static_cast<double>(targets_) / watch_.seconds());
   });
 }
 

@@ -8,16 +8,11 @@
 #include "train/evaluator.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 
 namespace sluice {
-
-/// Key of the scores of a token file by the weights that the job starts from, on rank 0. Calls `tell` between its parts.
-[[nodiscard]] ScoreKey score_key(const JobContext& context, const TokenFile& file,
-                                 const std::function<void()>& tell);
 
 /// Output of a score job: rank 0 writes the file of scores and the progress.
 class ScoreOutput {
@@ -50,8 +45,7 @@ class ScoreOutput {
   bool is_complete_ = false;
   std::int64_t sequences_ = 0;  ///< sequences of the whole job
   std::int64_t begun_at_ = 0;   ///< sequences that were done when this run began
-  std::int64_t documents_ = 0;  ///< documents that this run has written
-  DocumentScore total_;         ///< sums over these documents
+  std::int64_t targets_ = 0;    ///< targets of the documents that this run has written
   Stopwatch watch_;
   double printed_seconds_ = 0;
 };

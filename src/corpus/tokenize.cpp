@@ -171,6 +171,7 @@ class Tokenization {
     report_.has_mask = output_->writer().has_mask();
     report_.answers = output_->writer().answers();
     report_.pairs = output_->writer().pair_count() + (holdout_ ? holdout_->writer().pair_count() : 0);
+    if (report_.tokens == 0 && report_.equal_answers.count > 0) refuse_equal_answers();
     if (report_.tokens == 0) fail_without_tokens(options_.sources, holdout_ != nullptr);
     if (holdout_) {
       report_.holdout_tokens = holdout_->writer().token_count();
@@ -183,9 +184,17 @@ class Tokenization {
     if (holdout_) holdout_->commit();
   }
 
+  [[noreturn]] void refuse_equal_answers() const {
+    fail({ExitCode::kBadData, "corpus.no_tokens"},
+         "both answers are the same in {}, which leaves no pair, expected answers that differ:{}",
+         counted(report_.equal_answers.count, "pair"),
+         lines_of_some(report_.equal_answers.places, kMostListed));
+  }
+
   [[noreturn]] void refuse_bad_lines() const {
     const auto more = report_.bad_line_count - std::ssize(report_.bad_lines);
-    fail({ExitCode::kBadData, "corpus.row"}, "{} bad line{}{}; --bad-lines skip skips such lines{}",
+    fail({ExitCode::kBadData, "corpus.row"},
+         "{} bad line{}{}; `sluice tokenize --bad-lines skip` leaves such lines out{}",
          report_.bad_line_count, report_.bad_line_count == 1 ? "" : "s",
          more > 0 || report_.bad_lines.size() == kMostListed ? " or more" : "",
          lines_of_some(report_.bad_lines, kMostListed));

@@ -31,7 +31,8 @@ struct SourceFacts {
   bool marks_documents = false;
   bool masks_targets = false;
   bool is_packed = false;
-  bool has_pairs = false;  ///< whether pairs are packed; `documents` and the following numbers count these
+  bool holds_pairs = false;  ///< whether the file has pairs, whatever the job does with its documents
+  bool has_pairs = false;    ///< whether pairs are packed; `documents` and the following numbers count these
   /// Number of packed documents, or pairs, with more tokens than a sequence has inputs.
   std::int64_t long_documents = 0;
   std::int64_t left_out = 0;  ///< number of pairs that lie in no sequence

@@ -29,7 +29,8 @@ void write(const SourceFacts& facts, ByteWriter& out) {
   for (const std::int64_t number : {facts.sequences, facts.documents, facts.long_documents, facts.left_out,
                                     facts.packed_sequences, facts.packed_inputs})
     out.number(number);
-  for (const bool is_so : {facts.marks_documents, facts.masks_targets, facts.is_packed, facts.has_pairs})
+  for (const bool is_so :
+       {facts.marks_documents, facts.masks_targets, facts.is_packed, facts.holds_pairs, facts.has_pairs})
     out.number(is_so ? 1 : 0);
 }
 
@@ -38,7 +39,8 @@ SourceFacts read_facts(ByteReader& in) {
   for (std::int64_t* number : {&facts.sequences, &facts.documents, &facts.long_documents, &facts.left_out,
                                &facts.packed_sequences, &facts.packed_inputs})
     *number = in.number();
-  for (bool* is_so : {&facts.marks_documents, &facts.masks_targets, &facts.is_packed, &facts.has_pairs})
+  for (bool* is_so :
+       {&facts.marks_documents, &facts.masks_targets, &facts.is_packed, &facts.holds_pairs, &facts.has_pairs})
     *is_so = in.number() != 0;
   return facts;
 }

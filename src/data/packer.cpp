@@ -29,7 +29,8 @@ void for_each_block(std::int64_t count, const Take& take) {
 void require_whole(const TokenFile& file, std::int64_t document, std::int64_t tokens,
                    const PackRules& rules) {
   if (rules.long_documents != LongDocuments::kSplit || tokens <= rules.sequence_length) return;
-  fail({ExitCode::kBadData, "data.long_document"},
+  fail(
+      {ExitCode::kBadData, "data.long_document"},
       "document {} of {} has {} tokens, expected at most data.sequence_length = {}, because documents are read "
       "whole; data.long_documents = \"cut\" takes the beginning of such a document, \"leave_out\" leaves it out",
       document, file.name(), tokens, rules.sequence_length);
@@ -66,7 +67,8 @@ Packer::Packer(const TokenFile& file, const PackOptions& options, std::int64_t s
   windows_ = divide_up(counts_.documents, std::max<std::int64_t>(1, options.window / documents));
   if (counts_.inputs > 0) return;
   if (unit_ == PackUnit::kPair)
-    fail({ExitCode::kBadData, "data.pairs"},
+    fail(
+        {ExitCode::kBadData, "data.pairs"},
         "{}: none of its {} pairs fits data.sequence_length = {} tokens, so that data.long_documents leaves all "
         "of them out",
         file.name(), counts_.documents, sequence_length);
@@ -100,7 +102,8 @@ void Packer::count_pairs() {
 void Packer::require_targets(const PackedPair& pair) const {
   for (const TokenRange& document : {pair.chosen, pair.rejected})
     if (!file_->has_target(document))
-      fail({ExitCode::kBadData, "data.pairs"},
+      fail(
+          {ExitCode::kBadData, "data.pairs"},
           "pairs[{}] of {}: the answer in tokens {} to {} has no target, expected one behind the first token, where "
           "the loss_mask is 1",
           pair.number, file_->name(), document.first, document.first + document.count - 1);
@@ -129,7 +132,8 @@ bool Packer::fit(PackedPair& pair) const {
   const std::int64_t tokens = pair.chosen.count + pair.rejected.count;
   if (tokens <= rules_.sequence_length) return true;
   if (rules_.long_documents == LongDocuments::kSplit)
-    fail({ExitCode::kBadData, "data.pairs"},
+    fail(
+        {ExitCode::kBadData, "data.pairs"},
         "pairs[{}] of {} has {} + {} tokens, expected at most data.sequence_length = {} together, because both "
         "answers lie in one sequence; data.long_documents = \"cut\" cuts ends of answers, \"leave_out\" leaves "
         "such pairs out",

@@ -41,8 +41,7 @@ void for_each_attribute(Key& key, const Visit& visit) {
 std::int64_t number_at(const hdf5::File& file, const char* name) {
   const std::vector<std::int64_t> values = file.attribute<std::int64_t>("/", name);
   if (values.size() != 1)
-    fail(kBroken, "{}: the attribute '{}' has {} values, expected one", file.name(), name,
-         values.size());
+    fail(kBroken, "{}: the attribute '{}' has {} values, expected one", file.name(), name, values.size());
   return values.front();
 }
 
@@ -58,8 +57,7 @@ ScoreKey key_in(const hdf5::File& file) {
   const std::int64_t version =
       file.has_attribute("/", "format_version") ? number_at(file, "format_version") : 0;
   if (version != kFormatVersion || !file.exists(kLogProb))
-    fail(kBroken, "{}: is no file of scores, expected one that job.kind = \"score\" wrote",
-         file.name());
+    fail(kBroken, "{}: is no file of scores, expected one that job.kind = \"score\" wrote", file.name());
   ScoreKey key;
   for_each_attribute(key, [&](const char* name, auto& value) {
     if constexpr (std::is_same_v<std::remove_reference_t<decltype(value)>, std::string>)
@@ -131,18 +129,21 @@ void require_same_key(const hdf5::File& file, const ScoreKey& wanted, std::strin
 
 hdf5::File begin_or_go_on(const fs::path& path, const ScoreKey& key, std::string_view setting) {
   if (!fs::exists(path)) create(path, key);
-  require_same_key(hdf5::File::open(path), key, setting);
+  require_same_scores(path, key, setting);
   return hdf5::File::open_to_change(path);
 }
 
 }  // namespace
 
+void require_same_scores(const fs::path& path, const ScoreKey& key, std::string_view setting) {
+  if (fs::exists(path)) require_same_key(hdf5::File::open(path), key, setting);
+}
+
 ScoreFile ScoreFile::open(const fs::path& path) {
   hdf5::File file = hdf5::File::open(path);
   ScoreKey key = key_in(file);
   if (number_at(file, "complete") != 1)
-    fail(kBroken,
-         "{}: the scores are not complete; the job that writes them goes on when it is run again",
+    fail(kBroken, "{}: the scores are not complete; the job that writes them goes on when it is run again",
          file.name());
   return {std::move(file), std::move(key)};
 }
@@ -163,15 +164,15 @@ DocumentScore ScoreFile::document(std::int64_t number) const {
   targets_.read<std::int64_t>(place, {&score.targets, 1});
   greedy_.read<std::int64_t>(place, {&score.greedy, 1});
   if (score.targets >= 0 && !(std::isfinite(score.log_prob) && score.log_prob <= 0))
-    fail(kBroken, "{}: the log-probability of document {} is {}, expected a number of at most 0",
-         name(), number, score.log_prob);
+    fail(kBroken, "{}: the log-probability of document {} is {}, expected a number of at most 0", name(),
+         number, score.log_prob);
   return score;
 }
 
 std::vector<float> ScoreFile::tokens(const TokenRange& run) const {
   if (!tokens_)
-    fail(kBroken,
-         "{}: has no log-probabilities of tokens, expected them; score.tokens = true writes them", name());
+    fail(kBroken, "{}: has no log-probabilities of tokens, expected them; score.tokens = true writes them",
+         name());
   std::vector<float> log_probs(static_cast<std::size_t>(run.count));
   tokens_->read<float>({{run.first}, {run.count}}, log_probs);
   return log_probs;
@@ -210,6 +211,32 @@ void ScoreWriter::commit(std::int64_t sequences_done) {
   file_.change_attribute("/", "sequences_done", sequences_done);
   file_.flush();
   sequences_done_ = sequences_done;
+}
+
+std::pair<DocumentScore, std::int64_t> ScoreWriter::totals() const {
+  constexpr std::int64_t kAtOnce = std::int64_t{1} << 16;
+  const std::int64_t documents = log_prob_.shape().front();
+  std::vector<double> log_probs;
+  std::vector<std::int64_t> targets, greedy;
+  DocumentScore total;
+  std::int64_t scored = 0;
+  for (std::int64_t first = 0; first < documents; first += kAtOnce) {
+    const hdf5::Hyperslab place{{first}, {std::min(kAtOnce, documents - first)}};
+    log_probs.resize(static_cast<std::size_t>(place.count.front()));
+    targets.resize(log_probs.size());
+    greedy.resize(log_probs.size());
+    log_prob_.read<double>(place, log_probs);
+    targets_.read<std::int64_t>(place, targets);
+    greedy_.read<std::int64_t>(place, greedy);
+    for (std::size_t i = 0; i < log_probs.size(); ++i) {
+      if (targets[i] < 0) continue;
+      total.log_prob += log_probs[i];
+      total.targets += targets[i];
+      total.greedy += greedy[i];
+      ++scored;
+    }
+  }
+  return {total, scored};
 }
 
 void ScoreWriter::finish() {

@@ -47,6 +47,11 @@ inline constexpr std::int64_t kScoreBytes = 24, kTokenScoreBytes = 4;
   return kScoreBytes * documents + (has_tokens ? kTokenScoreBytes * tokens : 0);
 }
 
+/// Error(kBadConfig) if there is a file of another key, which the job with the key `setting` then refuses to go on with;
+/// Error(kBadData) if it is no file of scores.
+void require_same_scores(const std::filesystem::path& path, const ScoreKey& key,
+                         std::string_view setting = "score.file");
+
 /// A file of scores that is complete.
 class ScoreFile {
  public:
@@ -90,6 +95,8 @@ class ScoreWriter {
              std::span<const float> log_probs);
   /// Makes everything written so far count: a later writer goes on behind `sequences_done` sequences. Error(kIo).
   void commit(std::int64_t sequences_done);
+  /// Sums over all documents in the file, and their number.
+  [[nodiscard]] std::pair<DocumentScore, std::int64_t> totals() const;
   /// Marks the file as complete and closes it. Error(kIo).
   void finish();
 

@@ -19,7 +19,8 @@ SourceFacts facts_of(const TokenFile& file, const BatchOptions& options) {
   return {.sequences = file.sequence_count(),
           .documents = options.file.keep_rest && !options.pack ? file.count_documents() : 0,
           .marks_documents = file.marks_documents(),
-          .masks_targets = file.masks_targets()};
+          .masks_targets = file.masks_targets(),
+          .holds_pairs = file.has_pairs()};
 }
 
 /// Packs as many of the first documents as tell how full sequences are.

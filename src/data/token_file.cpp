@@ -80,8 +80,9 @@ std::vector<DocumentPair> pairs_in(const hdf5::File& file, const std::optional<D
   const hdf5::Dataset dataset = file.dataset(kPairsDataset);
   const std::vector<std::int64_t> shape = dataset.shape();
   if (!dataset.is_integer() || shape.size() != 2 || shape[1] != 2 || !dataset.unreadable_reason().empty())
-    fail({ExitCode::kBadData, "data.pairs"}, "the dataset 'pairs' of {} has the shape {}, expected whole numbers [n, 2]{}",
-         file.name(), shape_text(shape), dataset.unreadable_reason());
+    fail({ExitCode::kBadData, "data.pairs"},
+         "the dataset 'pairs' of {} has the shape {}, expected whole numbers [n, 2]{}", file.name(),
+         shape_text(shape), dataset.unreadable_reason());
   const std::int64_t documents = starts ? starts->documents() : 0;
   const std::vector<std::int64_t> numbers = dataset.read<std::int64_t>();
   std::vector<DocumentPair> pairs;

@@ -53,6 +53,7 @@ class TokenFile {
   /// Begins of the documents in a stream, for packing. Error(kBadData) if the file is not a stream, or has no
   /// dataset with them.
   [[nodiscard]] const DocumentStarts& packable_documents() const;
+  [[nodiscard]] bool has_pairs() const { return !pairs_.empty(); }
   /// The file's pairs of documents, each with 16 bytes. Error(kBadData) if it has none.
   [[nodiscard]] const std::vector<DocumentPair>& pairs() const;
   /// Whether the file says which tokens are targets.

@@ -50,7 +50,7 @@ constexpr std::int64_t kTokenPairBytes = 2 * sizeof(std::int64_t);
 /// Bytes of a token's loss in an evaluation.
 constexpr std::int64_t kLossBytes = sizeof(double);
 
-/// Bytes of the tokens of a step, each sequence with one target more than inputs, and in an evaluation of
+/// Bytes of the tokens of a step, each sequence with one target more than inputs, of its pairs, and in an evaluation of
 /// their losses: every rank has its own share, and rank 0 also the whole batch and the documents that it
 /// packs.
 std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequences) {
@@ -59,7 +59,7 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
   const std::int64_t held = own_sequences + (rank == 0 ? work.batch_sequences : 0);
   const std::int64_t losses = work.trains && !work.evaluates ? 0 : held * work.pass_length * kLossBytes;
   return held * (work.pass_length + 1) * kTokenBytes + own_sequences * work.pass_length * kTokenPairBytes +
-         losses + (rank == 0 ? work.packing_bytes : 0);
+         held * work.pair_bytes + losses + (rank == 0 ? work.packing_bytes : 0);
 }
 
 /// Bytes that saving takes besides what is saved: blocks in flight, and a copy of the largest unit, which may

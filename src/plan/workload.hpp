@@ -22,6 +22,7 @@ struct Workload {
   std::int64_t batch_sequences = 0;        ///< sequences per step, over all ranks
   std::int64_t micro_batch_sequences = 1;  ///< sequences per pass of one rank
   std::int64_t packing_bytes = 0;          ///< bytes that packing takes on rank 0
+  std::int64_t pair_bytes = 0;             ///< bytes of the pairs of answers of one sequence
   /// compute threads per rank; 0: as many as the machine gives the rank
   std::int64_t threads = 0;
   bool on_device = false;  ///< computes on a GPU, and on more at once
@@ -30,7 +31,7 @@ struct Workload {
   OptimizerMode optimizer{};   ///< formats of optimizer state, if the job trains
   bool has_z_loss = false;     ///< whether routers have a z-loss
   bool has_reference = false;  ///< whether tokens also pass through the model without its adapters
-  bool evaluates = false;      ///< whether the job evaluates held-out tokens while it trains
+  bool evaluates = false;  ///< whether the job evaluates held-out tokens, or scores pairs, beside training
   /// Staging bytes for saving a checkpoint to a file; 0: no checkpoints are saved.
   std::int64_t save_staging_bytes = 0;
 

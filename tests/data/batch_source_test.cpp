@@ -482,11 +482,13 @@ std::filesystem::path scores_of(const TemporaryDirectory& directory, const Batch
   if (test_world().rank() != 0) return path;
   SourceFiles files(packed);
   const std::int64_t documents = files.file(0).packable_documents().documents();
-  ScoreWriter writer(path, {.tokens_digest = files.file(0).digest().hex(),
-                            .structure_hash = "s",
-                            .vocab_size = 100,
-                            .documents = documents,
-                            .tokens = files.file(0).token_count()});
+  ScoreKey key;
+  key.tokens_digest = files.file(0).digest().hex();
+  key.structure_hash = "s";
+  key.vocab_size = 100;
+  key.documents = documents;
+  key.tokens = files.file(0).token_count();
+  ScoreWriter writer(path, key);
   for (std::int64_t document = 0; document < documents; ++document) {
     EXPECT_FALSE(writer.has(document));
     writer.write(document,

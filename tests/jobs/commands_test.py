@@ -232,6 +232,12 @@ class Check(JobTest):
                        data__tokens=FIXTURES / "moby-dick.tokens.h5", evaluate__tokens=FIXTURES / "moby-dick.tokens.h5")
         self.expect(result, 0, "63020416 parameters", "256 tokens", "rank 2", "3 ranks")
 
+    def test_the_quickstart_with_preferences(self):
+        example = SOURCE / "configs/quickstart-model"
+        result = check("quickstart-preferences.toml", ranks=3, model__path=example, model__init="random", data__tokens=example / "preferences.jsonl",
+                       generate__prompts=example / "prompts.jsonl")
+        self.expect(result, 0, "rows of JSON", "3 ranks")
+
     def test_the_case_of_three_nodes(self):
         file = "qwen3.5-35b-a3b-3-nodes.toml"
         case = {"ranks": 3, "model__path": MODELS / "Qwen3.5-35B-A3B", "checkpoint__every_minutes": 0}
@@ -391,7 +397,7 @@ class Check(JobTest):
 
     def test_every_file_of_configs_is_tested_here(self):
         files = {path.name for path in (SOURCE / "configs").glob("*.toml")}
-        self.assertEqual(files, {"quickstart.toml", "qwen3.5-35b-a3b-1-node-disk.toml", "qwen3.5-35b-a3b-3-nodes.toml",
+        self.assertEqual(files, {"quickstart.toml", "quickstart-preferences.toml", "qwen3.5-35b-a3b-1-node-disk.toml", "qwen3.5-35b-a3b-3-nodes.toml",
                                  "qwen3.5-35b-a3b-lora-1-node.toml", "qwen3.5-35b-a3b-lora-3-nodes.toml", "qwen3.5-35b-a3b-gpus.toml",
                                  *(f"{name.lower()}-{kind}.toml" for name in Plan.THREE_NODES for kind in ("3-nodes", "lora-3-nodes"))})
 

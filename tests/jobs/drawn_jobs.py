@@ -109,6 +109,7 @@ class Task:
         self.is_mixed = draw.random() < 0.15  # of two token files
         if draw.random() < 0.3:
             self.train["router_z_loss"] = 0.01
+        self.preference = draw.choice(["sigmoid", "sigmoid_norm", "ipo", "hinge", "orpo"])
 
     def enlarge(self, draw):
         width = "moe_intermediate_size" if "moe_intermediate_size" in self.config else "intermediate_size"
@@ -129,6 +130,21 @@ class Task:
             if self.has_mask:
                 file["loss_mask"] = (numbers.random(count) < 0.7).astype(numpy.uint8)
 
+    def write_pairs(self, path):
+        """Pairs of answers to random prompts, each with its documents in one sequence."""
+        numbers = numpy.random.default_rng(self.tokens_seed + 2)
+        documents, mask = [], []
+        for _ in range(8 * self.batch):
+            prompt = numbers.integers(0, self.config["vocab_size"], numbers.integers(1, 4))
+            for _ in range(2):
+                answer = numbers.integers(0, self.config["vocab_size"], numbers.integers(1, 4))
+                documents.append(numpy.concatenate([prompt, answer]).astype(numpy.int32))
+                mask.append(numpy.concatenate([0 * prompt, 0 * answer + 1]).astype(numpy.uint8))
+        with h5py.File(path, "w") as file:
+            file.update({"tokens": numpy.concatenate(documents), "loss_mask": numpy.concatenate(mask),
+                         "document_starts": numpy.cumsum([0] + [len(document) for document in documents[:-1]]),
+                         "pairs": numpy.arange(len(documents)).reshape(-1, 2)})
+
     def write_prompts(self, path):
         numbers = numpy.random.default_rng(self.tokens_seed)
         prompts = [numbers.integers(0, self.config["vocab_size"], numbers.integers(1, 9)).tolist() for _ in range(4)]
@@ -141,6 +157,7 @@ class Task:
         self.write_tokens(directory / "tokens.h5")
         if self.is_mixed:
             self.write_tokens(directory / "others.h5", number=1)
+        self.write_pairs(directory / "pairs.h5")
         self.write_prompts(directory / "prompts.jsonl")
 
     def tables(self, directory, weights, does):
@@ -152,6 +169,13 @@ class Task:
                   "generate": {"prompts": directory / "prompts.jsonl", "max_tokens": 8, "ignore_eos": True}}
         if does in ("evaluate", "generate"):
             return merged(tables, {"data": {"pack": False}})
+        if does in ("prefer", "score"):
+            tables["data"] |= {"tokens": directory / "pairs.h5", "sequence_length": max(12, self.data["sequence_length"])}
+        if does == "score":
+            return tables
+        if does == "prefer":
+            lora = {key: value for key, value in self.lora.items() if key != "dropout"}
+            return merged(tables, {"train": self.train | {"steps": 1}, "lora": lora, "prefer": {"loss": self.preference}})
         if self.is_mixed:
             sources = [{"tokens": directory / name, "weight": weight} for name, weight in (("tokens.h5", 3), ("others.h5", 1))]
             tables["data"] |= {"tokens": "", "source": sources}
@@ -193,7 +217,8 @@ class Way:
     def __init__(self, seed, number, task, tokens):
         draw = draw_of(seed, "way", number)
         # Where roundings are large, one of them may turn an answer.
-        self.does = draw.choice(["train"] * 4 + ["resume"] * 2 + ["evaluate", "generate" if task.dtype == "float32" else "evaluate"])
+        self.does = draw.choice(["train"] * 4 + ["resume"] * 2 + ["prefer"] * 2 + ["evaluate", "score"] +
+                                ["generate" if task.dtype == "float32" else "evaluate"])
         self.ranks, self.tables = draw_layout(draw, task, tokens)
         self.tables["optimizer"] = draw_optimizer(draw, task.dtype)
         self.is_offloaded = draw.random() < (0.6 if task.is_large else 0.1)
@@ -202,6 +227,8 @@ class Way:
             self.tables["memory"] = {"offload": "disk"}
         if draw.random() < 0.15:
             self.tables["debug"] = {"dump": "dump.h5"}
+        if self.does == "prefer" and "evaluate" in self.tables:
+            self.tables["evaluate"]["tokens"] = tokens.with_name("pairs.h5")
         self.ranks_after, self.tables_after = draw_layout(draw, task, tokens)
         if draw.random() < 0.15:
             self.tables["trace"] = {"steps": "1-2"}

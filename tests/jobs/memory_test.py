@@ -92,6 +92,27 @@ class Memory(JobTest):
         taken, _ = self.train(self.shape(CONFIG | {"num_hidden_layers": 6}), **few)
         self.assertGreater(taken, 0.8)
 
+    def pairs(self):
+        """A file of pairs of two documents of half a sequence each."""
+        path, count, length = self.directory / "pairs.h5", 2 * RANKS, LENGTH // 2
+        with h5py.File(path, "w") as file:
+            file["tokens"] = numpy.random.default_rng(1).integers(0, CONFIG["vocab_size"], 2 * count * length, dtype=numpy.int32)
+            file["document_starts"] = numpy.arange(0, 2 * count * length, length)
+            file["loss_mask"] = (numpy.arange(2 * count * length) % length >= length // 4).astype(numpy.uint8)
+            file["pairs"] = numpy.arange(2 * count).reshape(-1, 2)
+        return path
+
+    def test_stays_within_the_plan_with_a_reference(self):
+        self.shape(CONFIG)
+        for reference in ("base", "start"):
+            job = self.write_job(
+                f"{reference}.toml", job={"kind": "prefer"}, model={"path": self.directory / "shape", "dtype": "bfloat16", "init": "random"},
+                data={"tokens": self.pairs(), "sequence_length": LENGTH, "pack": True}, lora={"rank": 8, "targets": ["linear-modules"]},
+                train={"steps": 2, "batch_sequences": 2 * RANKS}, prefer={"reference": reference})
+            self.expect(mpirun(RANKS, program.SLUICE, "run", job), 0)
+            with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+                self.assertLess((metrics["memory/peak_growth_bytes"][:] / metrics["memory/planned_bytes"][:]).max(), 1)
+
     def test_a_mode_is_chosen_that_leaves_a_tenth_of_the_limit_free(self):
         model = self.shape(CONFIG)
         job = self.write_job(

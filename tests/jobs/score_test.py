@@ -159,7 +159,8 @@ class Ended(ScoreTest):
         whole = self.job("whole.toml", train={"batch_sequences": 1})
         self.expect(run_job(1, whole, fault=program.fault("score.step", 0, 4, "copy")), 0)
         job = self.job("whole-score.step-0-4.toml", train={"batch_sequences": 1})
-        self.expect(run_job(3, job), 0, "resume    behind sequence 3")
+        targets = 48 * 6 + 4 + 10 + 1 + 16 + 39
+        self.expect(run_job(3, job), 0, "resume    behind sequence 3", f"{targets} targets of 12 documents")
         self.expect_near(self.scores_in(self.output_of(job)), self.scores_in(self.output_of(whole)))
 
     def test_a_batch_that_takes_long_ends_before_the_job_that_was_asked_to_stop(self):
@@ -181,7 +182,8 @@ class Ended(ScoreTest):
         shutil.copytree(FIXTURE, copy)
         config = json.loads((copy / "config.json").read_text())
         (copy / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 1e-3}))
-        self.expect(run_job(1, self.job("job.toml", model={"path": copy})), 78, "model_digest", "job.overwrite")
+        for refused in (run_job(1, self.job("job.toml", model={"path": copy})), sluice("check", self.directory / "job.toml")):
+            self.expect(refused, 78, "model_digest", "job.overwrite", "[job.output_taken]")
         with h5py.File(self.file, "r+") as file:
             file["tokens"][3] += 1
         self.expect(run_job(1, self.job("job.toml")), 78, "tokens_digest")

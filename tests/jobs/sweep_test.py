@@ -33,6 +33,10 @@ class Numbers:
             lines = [json.loads(line) for line in (output / "answers.jsonl").read_text().splitlines()]
             self.answers = {line["id"]: line["tokens"] for line in lines}
             return
+        if does == "score":
+            with h5py.File(output / "scores.h5") as scores:
+                self.losses = -scores["documents/log_prob"][:] / scores["documents/targets"][:]
+            return
         with h5py.File(output / file) as metrics:
             if does == "evaluate":
                 self.losses = metrics["evaluate/total_loss"][:]
@@ -106,7 +110,7 @@ class Runner:
         expected, found = self.numbers_of_one_rank(way.does_first), self.numbers(job, way.ranks, way.does)
         if way.does == "generate":
             return self.expect_equal("answers", found.answers, expected.answers)
-        if way.does == "evaluate":
+        if way.does in ("evaluate", "score"):
             return self.expect_near("loss", found.losses, expected.losses, loss_tolerance(self.task))
         # A token that went elsewhere may have any loss and gradient, and only in bfloat16 one does.
         elsewhere = found.elsewhere(expected) if self.task.dtype == "bfloat16" else numpy.zeros(1)

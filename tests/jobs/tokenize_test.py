@@ -272,6 +272,7 @@ class Chats(TokenizeTest):
         with h5py.File(path) as file:
             self.assertEqual(file["pairs"][:].tolist(), [[0, 1], [2, 3]])
         self.expect(result, 0, "2 pairs", "1 pair left out", "pairs.jsonl:3", "1 bad line")
+        self.tokenize(model, self.lines("equal.jsonl", rows[2]), "--pairs", status=65, parts=["1 pair", "equal.jsonl:1", "same"])
         many = self.lines("many.jsonl", *rows[:2] * 50)
         path, _ = self.tokenize(model, many, "--pairs", "--holdout", "0.2", out="many.h5")
         with h5py.File(path) as kept, h5py.File(path.with_suffix(".holdout.h5")) as held:

@@ -23,6 +23,7 @@
 #include "job/prepare/memory_check.hpp"
 #include "job/prepare/options_of_job.hpp"
 #include "job/prepare/save_plan.hpp"
+#include "job/prepare/score_key.hpp"
 #include "job/prepare/start_notes.hpp"
 #include "job/run_directory.hpp"
 #include "job/text_tokens.hpp"
@@ -123,6 +124,9 @@ DataIdentity check_sources(const Examination& job, const JobConfig& config, cons
   job.line("data      {}", data_text(config, files.facts()));
   check_reference(job, config, files);
   if (config.job.kind == JobKind::kScore) {
+    if (job.plan && !config.job.overwrite)
+      require_same_scores(config.job.output / config.score.file,
+                          score_key(job.plan->config(), job.plan->blueprint->model, files.file(0), [] {}));
     const std::int64_t documents = files.facts().front().documents, tokens = files.file(0).token_count();
     job.line("scores    {} of {}, to {}", format_bytes(score_bytes(documents, tokens, config.score.tokens)),
              counted(documents, "document"), (config.job.output / config.score.file).string());

@@ -1,6 +1,7 @@
 #include "job/plan/workload.hpp"
 
 #include "checkpoint/save.hpp"
+#include "data/batch.hpp"
 #include "data/packed_window.hpp"
 #include "job/plan/job_plan.hpp"
 
@@ -17,6 +18,13 @@ std::int64_t save_staging_bytes(const JobConfig& config, const Machine& machine)
   const bool may_copy = config.checkpoint.partner_copies > 0 && may_save_apart(config, machine);
   return kSaveStagingBytes + (config.memory.offload == Offload::kDisk ? kSavedBlockBytes : 0) +
          (may_copy ? kCopyTakenBytes : 0);
+}
+
+/// Bytes of the pairs of one sequence, with 8 bytes an answer of the reference's log-probabilities. A document has at
+/// least two tokens.
+std::int64_t pair_bytes(const DataSettings& data) {
+  const std::int64_t pairs = data.pack ? std::max<std::int64_t>(1, data.sequence_length / 4) : 1;
+  return pairs * std::int64_t{sizeof(PreferencePair)};
 }
 
 }  // namespace
@@ -47,7 +55,9 @@ Workload workload_of(const JobConfig& config, const Machine& machine) {
   work.optimizer = config.optimizer.mode();
   work.has_z_loss = work.trains && config.train.router_z_loss > 0;
   work.has_reference = prefers && config.prefer.walks_reference();
-  work.evaluates = work.trains && config.evaluate.every_steps > 0;
+  const bool scores_start = prefers && config.prefer.refers_to(PreferenceReference::kStart);
+  work.evaluates = work.trains && (config.evaluate.every_steps > 0 || scores_start);
+  if (prefers) work.pair_bytes = pair_bytes(config.data);
   work.save_staging_bytes = save_staging_bytes(config, machine);
   work.keeps_attention = config.train.recompute != Recompute::kAll;
   work.keeps_graphs = config.train.recompute == Recompute::kNone;

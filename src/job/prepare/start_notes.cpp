@@ -30,9 +30,10 @@ const char* fate_of(LongDocuments rule) {
 /// many of the longer ones are left out for their prompts.
 std::string packing_text(const DataSettings& data, const SourceFacts& source) {
   const std::int64_t inputs = std::max<std::int64_t>(1, source.packed_sequences) * data.sequence_length;
-  std::string text = fmt::format(
-      "{} packed {:.1f} % full", counted(source.documents, source.has_pairs ? "pair" : "document"),
-      100 * static_cast<double>(source.packed_inputs) / static_cast<double>(inputs));
+  std::string text =
+      fmt::format("{} {} {:.1f} % full", counted(source.documents, source.has_pairs ? "pair" : "document"),
+                  source.has_pairs && !data.pack ? "alone in sequences" : "packed",
+                  100 * static_cast<double>(source.packed_inputs) / static_cast<double>(inputs));
   if (source.long_documents == 0) return text;
   text +=
       fmt::format("; longer than a sequence: {}, {}", source.long_documents, fate_of(data.long_documents));
@@ -40,6 +41,13 @@ std::string packing_text(const DataSettings& data, const SourceFacts& source) {
     text +=
         fmt::format(", and {} of them left out, whose prompts leave no room for answers", source.left_out);
   return text;
+}
+
+/// Line about pairs in a training that does not learn from pairs, or "".
+std::string both_answers_text(const JobConfig& config, const std::vector<SourceFacts>& facts) {
+  if (config.job.kind != JobKind::kTrain || std::ranges::none_of(facts, &SourceFacts::holds_pairs)) return "";
+  return "\n          of pairs, of which this job learns both answers, the rejected one as the chosen one: job.kind = "
+         "\"prefer\" learns to prefer one to the other, and `sluice tokenize --answer chosen` keeps that one alone";
 }
 
 }  // namespace
@@ -114,7 +122,8 @@ std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& f
     return text + taken +
            fmt::format(" {} {:.3g} epochs", is_or_are(train.steps),
                        positions / static_cast<double>(sequences)) +
-           (is_packed ? "\n          " + packing_text(config.data, facts.front()) : "");
+           (is_packed ? "\n          " + packing_text(config.data, facts.front()) : "") +
+           both_answers_text(config, facts);
   std::string lines = fmt::format("{} with {}{}", counted(std::ssize(facts), "source"), text, taken);
   const std::vector<std::int64_t> of_source = batch_options(config, 0).taken_in_all(facts);
   for (std::size_t i = 0; i < facts.size(); ++i) {
@@ -124,7 +133,7 @@ std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& f
                          static_cast<double>(of_source[i]) / static_cast<double>(facts[i].sequences));
     if (is_packed) lines += "; " + packing_text(config.data, facts[i]);
   }
-  return lines;
+  return lines + both_answers_text(config, facts);
 }
 
 }  // namespace sluice

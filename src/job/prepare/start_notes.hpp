@@ -31,7 +31,8 @@ namespace sluice {
 /// "41 sequences of 48 tokens, documents kept apart; 8 steps of 6 sequences are 1.17 epochs"; an evaluation
 /// has one epoch and does not say so. A training on several files tells of each, in a line of its own, its
 /// sequences, its share of those that the steps take, and its epochs. Of packed documents: how many there
-/// are, how full their sequences, and how many are longer than one.
+/// are, how full their sequences, and how many are longer than one. Of pairs in plain training: that both answers are
+/// learnt.
 [[nodiscard]] std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& facts);
 
 }  // namespace sluice

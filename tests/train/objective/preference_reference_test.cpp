@@ -189,7 +189,7 @@ class PreferenceReference : public testing::TestWithParam<std::string> {
     const bool is_whole = !settings.walks_reference();  // whether all weights are trained
     Model model(base_, is_whole ? "" : GetParam(), layout.gathers_experts ? 1 : test_world().size());
     Batch batch = batch_of(file_, layout.pairs_in_each);
-    if (settings.refers_to(PreferenceReference::kStart)) set_reference(objective, batch);
+    if (settings.has_reference() && is_whole) set_reference(objective, batch);
     const Batch share = test::share_of(batch, test_world());
     Trainer trainer(test_world(), model.description.config, model.description.manifest, *model.weights,
                     options_of(batch, settings, layout));
@@ -211,7 +211,8 @@ class PreferenceReference : public testing::TestWithParam<std::string> {
       expect_near(found.preferences->chosen_reward, "rewards/chosen");
       expect_near(found.preferences->rejected_reward, "rewards/rejected");
       expect_near(found.preferences->margin(), "rewards/margins");
-      expect_near(found.preferences->accuracy, "rewards/accuracies");
+      if (!is_whole || step > 0)  // at first its answers are as good, and rounding tells which is better
+        expect_near(found.preferences->accuracy, "rewards/accuracies");
       expect_near(found.preferences->chosen_log_prob, "logps/chosen");
       expect_near(found.preferences->rejected_log_prob, "logps/rejected");
       if (step == 0 && layout.gradients == GradientMode::kFloat32)
@@ -234,8 +235,7 @@ TEST_P(PreferenceReference, packed_pairs_have_the_numbers_of_pairs_alone) {
   expect_steps("ipo", {.pairs_in_each = 2, .micro_batch_sequences = 1, .gradients = GradientMode::kRelease});
 }
 
-INSTANTIATE_TEST_SUITE_P(Adapters, PreferenceReference,
-                         testing::Values("qwen3-moe-down", "qwen3_5-moe", "deepseek_v3"),
+INSTANTIATE_TEST_SUITE_P(Adapters, PreferenceReference, testing::Values("qwen3-moe-down", "qwen3_5-moe", "deepseek_v3"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::ranges::replace(name, '-', '_');

@@ -1,0 +1,47 @@
+#include "job/prepare/score_key.hpp"
+
+#include "base/digest.hpp"
+#include "config/schema.hpp"
+#include "weights/sampled_digest.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace sluice {
+namespace {
+
+/// Digest of the model's files and of the numbers that it computes with.
+std::string model_digest(const ModelSettings& model) {
+  const std::string init =
+      model.init == ModelInit::kCheckpoint ? "checkpoint" : fmt::format("random {}", model.init_seed);
+  return digest_of(fmt::format("{} {} {} {}", sampled_digest(model.path), init, name_of(model.dtype),
+                               name_of(model.frozen_format)))
+      .hex();
+}
+
+}  // namespace
+
+ScoreKey score_key(const JobConfig& config, const ModelDescription& model, const TokenFile& file,
+                   const std::function<void()>& tell) {
+  ScoreKey key;
+  key.tokens_digest = file.digest().hex();
+  tell();
+  key.model_digest = model_digest(config.model);
+  tell();
+  key.adapter_digest =
+      sampled_digest(is_training(config.job.kind) ? config.lora.start : config.model.adapter);
+  key.structure_hash = model.manifest.model_hash().hex();
+  if (config.data.long_documents == LongDocuments::kCut) key.long_documents = "cut";
+  if (config.data.long_documents == LongDocuments::kLeaveOut) key.long_documents = "leave_out";
+  key.vocab_size = model.config.vocab_size;
+  key.sequence_length = config.data.sequence_length;
+  key.batch_sequences = config.train.batch_sequences;
+  key.pack_window = config.data.pack_window;
+  key.documents = file.packable_documents().documents();
+  key.tokens = file.token_count();
+  key.has_tokens = config.job.kind == JobKind::kScore && config.score.tokens;
+  return key;
+}
+
+}  // namespace sluice
