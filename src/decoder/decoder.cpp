@@ -150,16 +150,20 @@ RoutingSums Decoder::no_routing(int index) const {
 }
 
 Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets,
-                            const ops::LossCoefficients& coefficients) const {
+                            const ops::LossCoefficients& coefficients,
+                            const ops::BesideTargets& beside) const {
   const bool want_grad = !std::holds_alternative<ops::NoLossGradient>(coefficients);
   const at::AutoGradMode grad_mode(want_grad);
   const at::Tensor input = x.detach().requires_grad_(want_grad);
   const at::Tensor hidden = block_norm(config_, input, final_norm_).view({-1, config_.hidden_size});
   const ops::CrossEntropy loss =
-      ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), coefficients);
-  const at::Tensor losses = loss.losses.view_as(targets);
-  if (!want_grad) return {losses, {}, loss.greedy.view_as(targets)};
-  return {losses, ops::graph_gradient(hidden, input, loss.d_hidden), {}};
+      ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), coefficients, beside);
+  Head made{loss.losses.view_as(targets), {}, {}, loss.distribution, loss.taught};
+  if (want_grad)
+    made.d_x = ops::graph_gradient(hidden, input, loss.d_hidden);
+  else
+    made.greedy = loss.greedy.view_as(targets);
+  return made;
 }
 
 at::Tensor Decoder::logits(const at::Tensor& x) const {

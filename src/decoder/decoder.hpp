@@ -92,12 +92,16 @@ class Decoder {
     at::Tensor losses;  ///< loss of each token [b, L] float64; 0 where the target is ops::kNoTarget
     /// [b, L, hidden] gradient of the sum of coefficient * loss; undefined with ops::NoLossGradient
     at::Tensor d_x;
-    at::Tensor greedy;  ///< ops::CrossEntropy::greedy, [b, L]
+    at::Tensor greedy;                          ///< ops::CrossEntropy::greedy, [b, L]
+    ops::TokenDistribution distribution{};      ///< ops::CrossEntropy::distribution, of b * L tokens
+    std::optional<ops::TaughtLosses> taught{};  ///< ops::CrossEntropy::taught, of b * L tokens
   };
   /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With coefficients, of the
-  /// b * L tokens in order, also computes d_x, and adds the gradients of the parameters to their views.
+  /// b * L tokens in order, also computes d_x, and adds the gradients of the parameters to their views. `beside`: what
+  /// else is made of the same logits, of the b * L tokens in order.
   [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets,
-                          const ops::LossCoefficients& coefficients) const;
+                          const ops::LossCoefficients& coefficients,
+                          const ops::BesideTargets& beside = {}) const;
 
   /// Logits [L, vocabulary] float32 of a few tokens x [L, hidden].
   [[nodiscard]] at::Tensor logits(const at::Tensor& x) const;

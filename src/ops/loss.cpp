@@ -7,6 +7,7 @@
 #include "ops/matmul.hpp"
 #include "ops/runtime/processor.hpp"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -83,31 +84,88 @@ class LoraHead {
   Into into_ = Into::kAdd;
 };
 
+/// What is made beside the losses of a group of tokens, from the same tiles of logits.
+class BesideGroup {
+ public:
+  BesideGroup(const BesideTargets& wanted, const at::Tensor& hidden, std::int64_t begin) {
+    const std::int64_t count = hidden.size(0);
+    if (const auto* const top = std::get_if<TopTokens>(&wanted)) top_.emplace(*top, hidden);
+    if (const auto* const teacher = std::get_if<TeacherTokens>(&wanted)) {
+      const TeacherTokens own = teacher->narrow(begin, count);
+      teacher_.emplace(own, hidden);
+      weight_ = own.is_taught().to(at::kDouble) * own.weight;
+    }
+    const auto* const drawn = std::get_if<DrawnTokens>(&wanted);
+    if (drawn == nullptr) return;
+    DrawnTokens own = *drawn;
+    own.places = own.places.narrow(0, begin, count);
+    draws_.emplace(own, hidden);
+  }
+
+  void take(const at::Tensor& logits, std::int64_t first) {
+    if (top_) top_->take(logits, first);
+    if (draws_) draws_->take(logits, first);
+    if (teacher_) teacher_->take(logits, first);
+  }
+
+  /// Makes the losses [n] of targets those with the teacher, and tells both parts.
+  [[nodiscard]] std::optional<TaughtLosses> join(const at::Tensor& losses) const {
+    if (!teacher_) return std::nullopt;
+    TaughtLosses parts{losses.clone(), teacher_->losses(), teacher_->entropies(), teacher_->is_taught()};
+    losses.mul_(1 - weight_).add_(parts.teacher * weight_);
+    return parts;
+  }
+  /// Coefficients [n] of the targets' losses among those of the losses that join() made.
+  [[nodiscard]] at::Tensor of_targets(const at::Tensor& coefficients) const {
+    return teacher_ ? coefficients * (1 - weight_) : coefficients;
+  }
+  /// Gradient of the teacher's part with respect to a tile of logits; undefined without a teacher.
+  [[nodiscard]] at::Tensor gradient(const at::Tensor& logits, std::int64_t first,
+                                    const at::Tensor& coefficients) const {
+    return teacher_ ? teacher_->gradient(logits, first, coefficients * weight_) : at::Tensor();
+  }
+  [[nodiscard]] TokenDistribution distribution() const {
+    if (top_) return top_->result();
+    return draws_ ? draws_->result() : TokenDistribution{};
+  }
+
+ private:
+  std::optional<TopOfTokens> top_{};
+  std::optional<DrawsOfTokens> draws_{};
+  std::optional<TeacherLoss> teacher_{};
+  at::Tensor weight_{};  ///< share of the teacher in each token's loss, [n] float64
+};
+
 /// Cross-entropy of one group of tokens: hidden [n, H], targets [n].
 class TokenGroup {
  public:
   /// `keep`: whether logits are kept from losses to gradient. `first_row`: number of the first token in its
   /// call.
-  TokenGroup(at::Tensor hidden, const Weight& w, at::Tensor targets, bool keep, std::int64_t first_row)
+  TokenGroup(at::Tensor hidden, const Weight& w, at::Tensor targets, const BesideTargets& beside, bool keep,
+             std::int64_t first_row)
       : hidden_(std::move(hidden)),
         w_(w.base),
         targets_(std::move(targets)),
         sums_(empty_sums(hidden_)),
         width_(tile_width(hidden_)),
-        keep_(keep) {
+        keep_(keep),
+        beside_(beside, hidden_, first_row) {
     if (!w.lora) return;
     DropoutDraw draw = dropout_draw(*w.lora);
     draw.first_row += first_row;
     lora_.emplace(*w.lora, hidden_, draw);
   }
 
-  void loss(const at::Tensor& losses) {
+  /// Returns the parts of the losses, with a teacher.
+  std::optional<TaughtLosses> loss(const at::Tensor& losses) {
     for (std::int64_t first = 0; first < vocabulary(); first += width_) {
       const at::Tensor logits = tile(first);
       on::join_logits(logits, first, targets_, sums_);
+      beside_.take(logits, first);
       if (keep_) kept_.push_back(logits);
     }
     on::cross_entropies(sums_, targets_, losses);
+    return beside_.join(losses);
   }
 
   /// Computes the gradient of the sum of coefficients [n] * losses; called after loss(). Logits that were not
@@ -115,10 +173,13 @@ class TokenGroup {
   void gradient(const at::Tensor& coefficients, const at::Tensor& d_hidden) {
     const Into into = into_gradient(w_);
     if (lora_) lora_->begin_gradient();
+    const at::Tensor of_targets = beside_.of_targets(coefficients);
     const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
     for (std::int64_t first = 0; first < vocabulary(); first += width_) {
       const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / width_)] : tile(first);
-      on::logits_to_gradient(logits, first, targets_, sums_, coefficients);
+      const at::Tensor of_teacher = beside_.gradient(logits, first, coefficients);
+      on::logits_to_gradient(logits, first, targets_, sums_, of_targets);
+      if (of_teacher.defined()) logits.add_(of_teacher);
       ops::matmul(total, logits, rows_from(w_.value, first, width_), Into::kAdd);
       if (w_.grad.defined()) ops::matmul(rows_from(w_.grad, first, width_), logits.t(), hidden_, into);
       if (lora_) lora_->take(logits, first);
@@ -128,6 +189,7 @@ class TokenGroup {
   }
 
   [[nodiscard]] std::int64_t tokens() const { return hidden_.size(0); }
+  [[nodiscard]] TokenDistribution distribution() const { return beside_.distribution(); }
   /// Whether no logit is above the target's, [n]; called after loss().
   [[nodiscard]] at::Tensor greedy() const {
     return sums_.target.ge(sums_.largest).logical_and(targets_.ne(kNoTarget));
@@ -148,8 +210,45 @@ class TokenGroup {
   LogitSums sums_;
   std::int64_t width_;
   bool keep_;
+  BesideGroup beside_;
   std::optional<LoraHead> lora_{};
   std::vector<at::Tensor> kept_{};
+};
+
+/// Tensors of some groups of tokens, one behind the other.
+class Joined {
+ public:
+  void add(const at::Tensor& part) {
+    if (part.defined()) parts_.push_back(part);
+  }
+  /// All rows; undefined if there are none.
+  [[nodiscard]] at::Tensor all() const { return parts_.empty() ? at::Tensor() : at::cat(parts_); }
+
+ private:
+  std::vector<at::Tensor> parts_{};
+};
+
+/// What was made beside the losses, of one group after the other.
+class JoinedBeside {
+ public:
+  void add(const TokenDistribution& found, const std::optional<TaughtLosses>& taught) {
+    ids_.add(found.ids);
+    values_.add(found.values);
+    rest_.add(found.rest);
+    if (!taught) return;
+    own_.add(taught->own);
+    teacher_.add(taught->teacher);
+    entropies_.add(taught->entropies);
+    is_taught_.add(taught->is_taught);
+  }
+  void give(CrossEntropy& result) const {
+    result.distribution = {ids_.all(), values_.all(), rest_.all()};
+    if (const at::Tensor own = own_.all(); own.defined())
+      result.taught = {own, teacher_.all(), entropies_.all(), is_taught_.all()};
+  }
+
+ private:
+  Joined ids_{}, values_{}, rest_{}, own_{}, teacher_{}, entropies_{}, is_taught_{};
 };
 
 void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
@@ -161,7 +260,7 @@ void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
 }  // namespace
 
 CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, const at::Tensor& targets,
-                                  const LossCoefficients& coefficients) {
+                                  const LossCoefficients& coefficients, const BesideTargets& beside) {
   const trace::Span span(trace::Kind::kOperation, "loss");
   const at::NoGradGuard no_grad;
   const at::Tensor ids = targets.contiguous();
@@ -179,16 +278,19 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, con
   // per group.
   const std::int64_t tokens = fits(kKeptLogitTokens, w.base.value) ? kKeptLogitTokens : kLossTokens;
   std::vector<TokenGroup> waiting;
+  JoinedBeside joined;
   for (std::int64_t begin = 0; begin < rows.size(0); begin += tokens) {
     const std::int64_t count = std::min(tokens, rows.size(0) - begin);
     const bool keep = want_grad && fits(of_losses != nullptr ? rows.size(0) : count, w.base.value);
-    TokenGroup group(rows.narrow(0, begin, count), w, ids.narrow(0, begin, count), keep, begin);
-    group.loss(result.losses.narrow(0, begin, count));
+    TokenGroup group(rows.narrow(0, begin, count), w, ids.narrow(0, begin, count), beside, keep, begin);
+    const std::optional<TaughtLosses> taught = group.loss(result.losses.narrow(0, begin, count));
+    joined.add(group.distribution(), taught);
     if (!want_grad) result.greedy.narrow(0, begin, count).copy_(group.greedy());
     if (const auto* const same = std::get_if<double>(&coefficients))
       group.gradient(at::full({count}, *same, options), result.d_hidden.narrow(0, begin, count));
     if (of_losses != nullptr) waiting.push_back(std::move(group));
   }
+  joined.give(result);
   if (of_losses == nullptr) return result;
   const at::Tensor of_tokens = (*of_losses)(result.losses);
   for (std::int64_t begin = 0; TokenGroup & group : waiting) {

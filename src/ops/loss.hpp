@@ -2,9 +2,11 @@
 #pragma once
 
 #include "ops/adapters/lora.hpp"
+#include "ops/token_distribution.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <variant>
 
 namespace sluice::ops {
@@ -22,13 +24,24 @@ using CoefficientsOfLosses = std::function<at::Tensor(const at::Tensor& losses)>
 /// tokens: the same number for all, or one for each token.
 using LossCoefficients = std::variant<NoLossGradient, double, CoefficientsOfLosses>;
 
+/// The two parts of the losses of tokens with a teacher, [T] each.
+struct TaughtLosses {
+  at::Tensor own;        ///< cross-entropy of each token's target in nats, float64; 0 without a target
+  at::Tensor teacher;    ///< cross-entropy against the teacher's distribution in nats, float64; 0 without one
+  at::Tensor entropies;  ///< entropy of the teacher's distribution in nats, float64; 0 without one
+  at::Tensor is_taught;  ///< whether the token has a distribution, bool
+};
+
 /// Result of linear_cross_entropy().
 struct CrossEntropy {
-  at::Tensor losses;  ///< cross-entropy of each token in nats, [T] float64; 0 without a target
+  /// loss of each token in nats, [T] float64: the cross-entropy of its target, 0 without one, or as TeacherTokens has it
+  at::Tensor losses;
   /// gradient of the sum of coefficient * loss, [T, H]; undefined with NoLossGradient
   at::Tensor d_hidden;
   /// whether the target is the most probable token, [T] bool, false without a target; undefined with coefficients
   at::Tensor greedy;
+  TokenDistribution distribution{};      ///< the distribution asked for; undefined tensors if none is
+  std::optional<TaughtLosses> taught{};  ///< parts of the losses, with a teacher
 };
 
 /// Cross-entropy of softmax(hidden [T, H] times the transpose of w [V, H]) against targets [T] (int64). With
@@ -36,10 +49,12 @@ struct CrossEntropy {
 /// tiles of at most 4 MiB, and again for the gradient unless they were kept: those of a group of tokens are if
 /// they take at most 16 MiB, or those of all tokens where coefficients follow from all losses. Not a graph
 /// node: it is the end of forward and the beginning of backward at once. The products of a LoRA adapter of w
-/// are part of the logits. Error(kBadData) for a target outside [0, V) that is not kNoTarget.
+/// are part of the logits. `beside`: what else is made of the same logits; a teacher's distributions are part of
+/// the losses. Error(kBadData) for a target outside [0, V) that is not kNoTarget.
 [[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w,
                                                 const at::Tensor& targets,
-                                                const LossCoefficients& coefficients);
+                                                const LossCoefficients& coefficients,
+                                                const BesideTargets& beside = {});
 
 /// Logits: hidden [T, H] times the transpose of w [V, H], as float32 [T, V]; for dumps of a few tokens.
 [[nodiscard]] at::Tensor logits(const at::Tensor& hidden, const Weight& w);
