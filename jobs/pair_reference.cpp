@@ -75,7 +75,7 @@ class MissingScores {
                           std::vector<bool>(static_cast<std::size_t>(
                               tokens.file(source).packable_documents().documents()))});
         digests.push_back(key.tokens_digest);
-        bytes_ += kScoreBytes * key.documents;
+        bytes_ += score_bytes(key.documents, key.tokens, {});
       }
       File& file = files_[file_of_.back()];
       const auto want = [&](std::int64_t document) {

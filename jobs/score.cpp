@@ -34,7 +34,7 @@ void score(JobContext& context) {
           },
       .score =
           [&](std::int64_t number, const Batch& share, Evaluator& evaluator) {
-            output.add(number * at_once, share, evaluator.scores(share));
+            output.add(number * at_once, share, evaluator.scores(share, context.config().score));
             return true;
           }};
   if (score_batches(context, weights.arena, batches)) output.finish();

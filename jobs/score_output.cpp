@@ -16,6 +16,15 @@
 #include <vector>
 
 namespace sluice {
+namespace {
+
+/// Value at a token that is no target: a count of 0, or a log-probability that is NaN.
+float of_no_target(const TokenDistributions& found) {
+  return found.rest.empty() ? 0 : std::numeric_limits<float>::quiet_NaN();
+}
+
+}  // namespace
+
 ScoreOutput::ScoreOutput(JobContext& context, BatchSource& tokens)
     : context_(context), tokens_(tokens), sequences_(tokens.sequence_count()) {
   std::array<std::int64_t, 2> state{};
@@ -23,9 +32,10 @@ ScoreOutput::ScoreOutput(JobContext& context, BatchSource& tokens)
     const ScoreKey key = score_key(context.config(), context.blueprint.model, tokens.files()->file(0), tell);
     writer_.emplace(context.directory.new_file(context.config().score.file), key);
     state = {writer_->sequences_done(), writer_->is_complete() ? 1 : 0};
-    console::line(
-        "scores    {} of {}: {}", format_bytes(score_bytes(key.documents, key.tokens, key.has_tokens)),
-        counted(key.documents, "document"), context.directory.file(context.config().score.file).string());
+    console::line("scores    {} of {}: {}",
+                  format_bytes(score_bytes(key.documents, key.tokens, context.config().score)),
+                  counted(key.documents, "document"),
+                  context.directory.file(context.config().score.file).string());
     if (state[0] > 0) console::line("resume    behind sequence {} of {}", state[0], sequences_);
   });
   context.comm.all_reduce_max(std::span<std::int64_t>(state));
@@ -37,6 +47,10 @@ void ScoreOutput::add(std::int64_t first, const Batch& share, const TokenScores&
   const std::vector<TokenMark> all_marks = gather_to_root(context_.comm, std::span(share.marks));
   const std::vector<double> all_losses = gather_to_root(context_.comm, std::span(scores.losses));
   const std::vector<std::uint8_t> all_greedy = gather_to_root(context_.comm, std::span(scores.greedy));
+  const TokenDistributions all_found{context_.config().score.distribution_tokens(),
+                                     gather_to_root(context_.comm, std::span(scores.distributions.ids)),
+                                     gather_to_root(context_.comm, std::span(scores.distributions.values)),
+                                     gather_to_root(context_.comm, std::span(scores.distributions.rest))};
   const std::int64_t sequences = writer_ ? std::ssize(all_losses) / share.length : 0;
   run_on_root(context_.comm, [&] {
     const auto length = static_cast<std::size_t>(share.length);
@@ -45,6 +59,8 @@ void ScoreOutput::add(std::int64_t first, const Batch& share, const TokenScores&
     std::span<const std::uint8_t> greedy = all_greedy;
     for (std::int64_t sequence = first; sequence < first + sequences; ++sequence) {
       write(sequence, marks.first(length + 1), losses.first(length), greedy.first(length));
+      if (all_found.width > 0)
+        write(sequence, marks.first(length + 1), all_found, all_losses.size() - losses.size());
       marks = marks.subspan(length + 1);
       losses = losses.subspan(length);
       greedy = greedy.subspan(length);
@@ -76,6 +92,34 @@ void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
     writer_->write(files.file(0).packable_documents().document_at(run.first), score, run, log_probs);
     column += count;
     targets_ += score.targets;
+  }
+}
+
+/// Writes the distributions of one sequence with these marks [length + 1]: those of its targets begin at number
+/// `first` of `found`.
+void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
+                        const TokenDistributions& found, std::size_t first) {
+  SourceFiles& files = *tokens_.files();
+  const auto width = static_cast<std::size_t>(found.width);
+  std::size_t column = 0;  // column of the document's first token
+  for (const TokenRange& run : files.packer(0)->sequence(sequence)) {
+    const auto count = static_cast<std::size_t>(run.count);
+    TokenDistributions of_run{found.width,
+                              std::vector<std::int32_t>(count * width, -1),
+                              std::vector<float>(count * width, of_no_target(found)),
+                              {}};
+    if (!found.rest.empty()) of_run.rest.assign(count, of_no_target(found));
+    for (std::size_t token = 1; token < count; ++token) {
+      if (marks[column + token] != TokenMark::kInside) continue;
+      const std::size_t target = first + column + token - 1;
+      std::ranges::copy(std::span(found.ids).subspan(target * width, width),
+                        of_run.ids.begin() + static_cast<std::ptrdiff_t>(token * width));
+      std::ranges::copy(std::span(found.values).subspan(target * width, width),
+                        of_run.values.begin() + static_cast<std::ptrdiff_t>(token * width));
+      if (!found.rest.empty()) of_run.rest[token] = found.rest[target];
+    }
+    writer_->write(run, of_run);
+    column += count;
   }
 }
 

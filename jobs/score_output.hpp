@@ -36,6 +36,8 @@ class ScoreOutput {
  private:
   void write(std::int64_t sequence, std::span<const TokenMark> marks, std::span<const double> losses,
              std::span<const std::uint8_t> greedy);
+  void write(std::int64_t sequence, std::span<const TokenMark> marks, const TokenDistributions& found,
+             std::size_t first);
   void tell_progress();
 
   JobContext& context_;

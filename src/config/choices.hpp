@@ -81,6 +81,16 @@ enum class BalancingScope : std::uint8_t {
 /// Loss of a pair of answers, of which one is preferred (train/objective/preference_loss.hpp).
 enum class PreferenceLoss : std::uint8_t { kSigmoid, kSigmoidNorm, kIpo, kHinge, kOrpo };
 
+/// What a file of scores keeps of the model's distribution at each target.
+enum class ScoreDistribution : std::uint8_t {
+  kNone,
+  kSampled,  ///< tokens drawn from it
+  kTop,      ///< the most probable tokens
+};
+
+/// Loss of a model against the distributions of another.
+enum class DistilLoss : std::uint8_t { kForwardKl };
+
 /// Model whose log-probabilities those of the trained one are compared with.
 enum class PreferenceReference : std::uint8_t {
   kAuto,    ///< kBase where the job trains a new adapter, else kStart; none is left once the job file is read

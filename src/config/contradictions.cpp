@@ -206,6 +206,15 @@ void expect_prefer_settings(JobConfig& c, JobProblems& problems) {
       "\"base\" is the model without its adapters (lora.rank above 0 trains these)");
 }
 
+/// Checks that only a training learns from a teacher.
+void expect_distil_settings(const JobConfig& c, JobProblems& problems) {
+  problems.expect(
+      !c.distil.learns() || c.job.kind == JobKind::kTrain, {"distil.teacher", "job.kind"},
+      fmt::format("found a teacher, expected none, because job.kind is \"{}\", and only \"train\" "
+                  "learns from one",
+                  name_of(c.job.kind)));
+}
+
 /// Checks that the optimizer's formats fit its kind and the weights' type.
 void expect_optimizer_settings(JobConfig& c, JobProblems& problems) {
   OptimizerSettings& o = c.optimizer;
@@ -309,6 +318,7 @@ void check_contradictions(JobConfig& config, JobProblems& problems) {
   expect_export_settings(c, problems);
   expect_lora_settings(c, problems);
   expect_prefer_settings(config, problems);
+  expect_distil_settings(c, problems);
   expect_optimizer_settings(config, problems);
   problems.expect(c.schedule.warmup_steps <= c.train.steps, {"schedule.warmup_steps", "train.steps"},
                   fmt::format("found {}, expected at most train.steps, which is {}", c.schedule.warmup_steps,

@@ -113,6 +113,11 @@ constexpr auto kKeys = std::to_array<FamiliarNames>({
      "expected prefer.sft_weight, the weight of the chosen answers' cross-entropy"},
     {"ref_model ref_model_name_or_path reference_model ref_adapter_name precompute_ref_log_probs",
      "expected prefer.reference: the model without its adapters is computed in the same passes"},
+    {"teacher_model teacher_model_name_or_path teacher_path kd_teacher",
+     "expected distil.teacher, a file that the teacher writes once with job.kind = \"score\""},
+    {"kd_ratio kd_alpha kd_weight distillation_weight lmbda", "expected distil.weight"},
+    {"kd_temperature distillation_temperature", "expected score.temperature, in the job of the teacher"},
+    {"kd_top_k top_k_logits num_logits", "expected score.top, in the job of the teacher"},
 });
 
 constexpr auto kTables = std::to_array<FamiliarNames>({
@@ -126,6 +131,7 @@ constexpr auto kTables = std::to_array<FamiliarNames>({
     {"checkpointing checkpoints saving", "expected [checkpoint]"},
     {"eval evaluation validation", "expected [evaluate]"},
     {"dpo dpo_config orpo orpo_config preference preferences rlhf", "expected [prefer]"},
+    {"distillation kd gkd gkd_config distill knowledge_distillation", "expected [distil]"},
     {"generation sampling", "expected [generate]"},
     {"logging log wandb", "expected [metrics]"},
     {"deepspeed fsdp distributed parallelism", "expected [parallel]"},

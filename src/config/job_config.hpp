@@ -258,6 +258,28 @@ struct GenerateSettings {
 struct ScoreSettings {
   std::filesystem::path file = "scores.h5";  ///< file of scores, relative to the run directory
   bool tokens = false;                       ///< whether the log-probability of each token is kept
+  ScoreDistribution distribution = ScoreDistribution::kNone;
+  std::int64_t samples = 16;  ///< tokens drawn at each target, with kSampled
+  std::int64_t top = 32;      ///< tokens kept of each target, with kTop
+  double temperature = 1;     ///< divisor of the logits before the distribution is made
+  std::int64_t seed = 0;      ///< seed of the draws
+
+  /// Number of tokens kept of each target's distribution; 0: none is kept.
+  [[nodiscard]] std::int64_t distribution_tokens() const {
+    if (distribution == ScoreDistribution::kNone) return 0;
+    return distribution == ScoreDistribution::kSampled ? samples : top;
+  }
+};
+
+/// Table [distil].
+struct DistilSettings {
+  /// Files of scores with a distribution, made by a teacher; empty: the data's own tokens are learnt.
+  std::vector<std::filesystem::path> teacher;
+  double weight = 0.5;     ///< weight of the teacher's distributions in the loss
+  double temperature = 0;  ///< temperature of both distributions; 0 = that of the teacher's file
+  DistilLoss loss = DistilLoss::kForwardKl;
+
+  [[nodiscard]] bool learns() const { return !teacher.empty(); }
 };
 
 /// Table [metrics].
@@ -306,6 +328,7 @@ struct JobConfig {
   PreferSettings prefer;
   GenerateSettings generate;
   ScoreSettings score;
+  DistilSettings distil;
   MetricsSettings metrics;
   TraceSettings trace;
   DebugSettings debug;

@@ -542,6 +542,45 @@ Table score_table() {
       .key("file", &ScoreSettings::file, Path{}, "HDF5 file of scores; relative to job.output")
       .key("tokens", &ScoreSettings::tokens, Flag{},
            "whether the log-probability of each token is kept too, 4 bytes a token of the file")
+      .key(
+          "distribution", &ScoreSettings::distribution,
+          Choice<ScoreDistribution>{{{"none", ScoreDistribution::kNone},
+                                     {"sampled", ScoreDistribution::kSampled},
+                                     {"top", ScoreDistribution::kTop}}},
+          "what is kept of the distribution at each target, for distil.teacher: none; sampled, tokens drawn from "
+          "it with their counts, which on average are the distribution; top, the most probable tokens with their "
+          "log-probabilities, and the probability of all others together")
+      .key("samples", &ScoreSettings::samples, Integer{1, 255},
+           "number of tokens drawn at each target, 5 bytes each", "tokens")
+      .key("temperature", &ScoreSettings::temperature, Real{1e-3, 1e3},
+           "divisor of the logits before the distribution is made")
+      .key("top", &ScoreSettings::top, Integer{1, 1 << 20},
+           "number of most probable tokens kept of each target, 8 bytes each", "tokens")
+      .key("seed", &ScoreSettings::seed, Integer{0, kAnyInteger}, "seed of the draws")
+      .done();
+}
+
+Table distil_table() {
+  return TableBuilder(
+             "distil", &JobConfig::distil,
+             "Distributions of a larger model, which a training learns beside the tokens of its data")
+      .key(
+          "teacher", &DistilSettings::teacher, Paths{},
+          "files that job.kind = \"score\" wrote with score.distribution, one path or a list, each of one of the "
+          "token files that are trained on; a source without one is learnt from its own tokens")
+      .rules(kFixed)
+      .key(
+          "weight", &DistilSettings::weight, Real{0, 1},
+          "share w of the teacher in the loss, which is (1 - w) times the cross-entropy of the data's tokens plus "
+          "w times that of the teacher's distributions")
+      .key(
+          "temperature", &DistilSettings::temperature, Real{0, 1e3},
+          "temperature of the teacher's and the model's distribution; 0 = that of the teacher's files, and no "
+          "other is possible; the data's own tokens are learnt at 1")
+      .key(
+          "loss", &DistilSettings::loss, Choice<DistilLoss>{{{"forward_kl", DistilLoss::kForwardKl}}},
+          "forward_kl: Kullback-Leibler divergence of the model from the teacher, with all tokens that the file "
+          "does not name as one; its gradient is not multiplied by the square of the temperature")
       .done();
 }
 
@@ -595,11 +634,11 @@ Table deadline_table() {
 
 const std::vector<Table>& schema() {
   static const std::vector<Table> tables{
-      job_table(),      model_table(),      parallel_table(),  load_table(),    data_table(),
-      train_table(),    lora_table(),       optimizer_table(), memory_table(),  device_table(),
-      schedule_table(), checkpoint_table(), evaluate_table(),  guard_table(),   export_table(),
-      prefer_table(),   generate_table(),   score_table(),     metrics_table(), trace_table(),
-      debug_table(),    deadline_table()};
+      job_table(),      model_table(),      parallel_table(),  load_table(),   data_table(),
+      train_table(),    lora_table(),       optimizer_table(), memory_table(), device_table(),
+      schedule_table(), checkpoint_table(), evaluate_table(),  guard_table(),  export_table(),
+      prefer_table(),   generate_table(),   score_table(),     distil_table(), metrics_table(),
+      trace_table(),    debug_table(),      deadline_table()};
   return tables;
 }
 
@@ -613,6 +652,12 @@ std::string name_of(FrozenFormat format) {
   JobConfig config;
   config.model.frozen_format = format;
   return std::get<std::string>(find_field(*find_table("model"), "frozen_format")->load(config));
+}
+
+std::string name_of(ScoreDistribution distribution) {
+  JobConfig config;
+  config.score.distribution = distribution;
+  return std::get<std::string>(find_field(*find_table("score"), "distribution")->load(config));
 }
 
 const KeyInfo* find_key(std::string_view name) {

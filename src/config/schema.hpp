@@ -63,6 +63,8 @@ struct Table {
 [[nodiscard]] std::string name_of(JobKind kind);
 /// Name of a format in model.frozen_format.
 [[nodiscard]] std::string name_of(FrozenFormat format);
+/// Name of a kind of distribution in job files: "top".
+[[nodiscard]] std::string name_of(ScoreDistribution distribution);
 
 /// The key "table.key", or "table.list.key" of a list of tables, by its current or an earlier name; null if
 /// there is none.

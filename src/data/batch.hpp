@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/range.hpp"
+#include "data/token_distributions.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -48,6 +49,11 @@ struct Batch {
   std::vector<PreferencePair> pairs{};
   /// Number of pairs in the whole global batch, on every rank.
   std::int64_t global_pairs = 0;
+  /// Number of each token in its file, [sequences, length + 1], -1 for padding; empty unless the options ask for them.
+  std::vector<std::int64_t> places{};
+  /// A teacher's distributions of the targets, [sequences, length]; none unless the options name a teacher.
+  TeacherRows teacher{};
+  TeacherFacts teacher_facts{};  ///< what these have in common
   /// Whether a sequence may have several documents; otherwise marks only concern targets.
   bool separates_documents = true;
 

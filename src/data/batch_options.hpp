@@ -53,6 +53,10 @@ struct BatchOptions {
   std::uint64_t seed = 0;
   std::int64_t steps = 0;  ///< number of batches that will be read
 
+  std::vector<std::filesystem::path> teachers{};  ///< files of scores whose distributions are learnt
+  double teacher_temperature = 0;                 ///< temperature that they must have; 0: any
+  bool keeps_places = false;  ///< whether batches have the number of each token in its file
+
   /// Whether batches have pairs.
   [[nodiscard]] bool has_pairs() const { return pack && pack->unit == PackUnit::kPair; }
   /// Mixture of files with these facts: the order in which they are read.

@@ -9,6 +9,7 @@
 #include "comm/run_together.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <span>
 #include <string>
@@ -45,6 +46,20 @@ SourceFacts read_facts(ByteReader& in) {
   return facts;
 }
 
+void write(const TeacherFacts& teacher, ByteWriter& out) {
+  out.number(teacher.width);
+  out.number(std::bit_cast<std::int64_t>(teacher.temperature));
+  out.number(teacher.is_exact ? 1 : 0);
+}
+
+TeacherFacts read_teacher(ByteReader& in) {
+  TeacherFacts teacher;
+  teacher.width = in.number();
+  teacher.temperature = std::bit_cast<double>(in.number());
+  teacher.is_exact = in.number() != 0;
+  return teacher;
+}
+
 }  // namespace
 
 BatchSource::BatchSource(Communicator& comm, BatchOptions options)
@@ -53,10 +68,12 @@ BatchSource::BatchSource(Communicator& comm, BatchOptions options)
     files_.emplace(options_);
     ByteWriter out;
     for (const SourceFacts& facts : files_->facts()) write(facts, out);
+    write(files_->teacher(), out);
     return out.take();
   });
   ByteReader in(found);
   for (std::size_t source = 0; source < options_.sources.size(); ++source) facts_.push_back(read_facts(in));
+  teacher_ = read_teacher(in);
   marks_documents_ = options_.marks_documents(facts_);
   masks_targets_ = std::ranges::any_of(facts_, &SourceFacts::masks_targets);
   mixture_.emplace(options_.mixture(facts_));
@@ -159,6 +176,15 @@ void BatchSource::share_pairs(const std::vector<PreferencePair>& whole, std::int
   own.global_pairs = sum(counts);
 }
 
+/// This rank's part of the teacher's distributions; `whole`, on rank 0, are those of all `sequences`.
+TeacherRows BatchSource::share_teacher(const TeacherRows& whole, std::int64_t sequences) {
+  const std::vector<std::int64_t> rows =
+      tokens_of_ranks(sequences, options_.file.sequence_length, comm_.size());
+  const std::vector<std::int64_t> named = times(rows, teacher_.width);
+  return {teacher_.width, scatter_from_root(comm_, whole.ids, named),
+          scatter_from_root(comm_, whole.weights, named), scatter_from_root(comm_, whole.rest, rows)};
+}
+
 Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
   Batch whole;  // the whole batch, filled on rank 0 alone
   const std::string counts_text = share_from_root(comm_, [&] {
@@ -177,6 +203,9 @@ Batch BatchSource::share(const std::vector<Mixture::Place>& places) {
   own.ids = scatter_from_root(comm_, whole.ids, counts);
   own.separates_documents = marks_documents_;
   if (has_marks()) own.marks = scatter_from_root(comm_, whole.marks, counts);
+  if (options_.keeps_places) own.places = scatter_from_root(comm_, whole.places, counts);
+  if (teacher_.width > 0) own.teacher = share_teacher(whole.teacher, std::ssize(places));
+  own.teacher_facts = teacher_;
   if (options_.has_pairs()) share_pairs(whole.pairs, std::ssize(places), own);
   return own;
 }

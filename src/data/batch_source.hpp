@@ -30,6 +30,8 @@ class BatchSource {
   [[nodiscard]] bool marks_documents() const { return marks_documents_; }
   /// Whether a file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return masks_targets_; }
+  /// What the distributions of the teachers have in common, on every rank.
+  [[nodiscard]] const TeacherFacts& teacher() const { return teacher_; }
   /// Number of documents in the files; counted only with TokenFileOptions::keep_rest, or if they are packed.
   [[nodiscard]] std::int64_t document_count() const;
 
@@ -65,6 +67,7 @@ class BatchSource {
 
  private:
   [[nodiscard]] Batch share(const std::vector<Mixture::Place>& places);
+  [[nodiscard]] TeacherRows share_teacher(const TeacherRows& whole, std::int64_t sequences);
   void share_pairs(const std::vector<PreferencePair>& whole, std::int64_t sequences, Batch& own);
   [[nodiscard]] bool has_marks() const { return marks_documents_ || masks_targets_; }
   void check_tokens();
@@ -73,6 +76,7 @@ class BatchSource {
   BatchOptions options_;
   std::optional<SourceFiles> files_;  ///< token files, on rank 0 alone
   std::vector<SourceFacts> facts_;
+  TeacherFacts teacher_;
   std::optional<Mixture> mixture_;  ///< the mixture, once the sources' facts are known
   bool marks_documents_ = false;
   bool masks_targets_ = false;

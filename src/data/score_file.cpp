@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -21,6 +22,12 @@ constexpr const char* kLogProb = "/documents/log_prob";
 constexpr const char* kTargets = "/documents/targets";
 constexpr const char* kGreedy = "/documents/greedy";
 constexpr const char* kTokens = "/tokens/log_prob";
+constexpr const char* kIds = "/distributions/ids";
+constexpr const char* kLogProbs = "/distributions/log_probs";
+constexpr const char* kCounts = "/distributions/counts";
+constexpr const char* kRest = "/distributions/rest";
+
+const char* values_name(const ScoreKey& key) { return key.is_top() ? kLogProbs : kCounts; }
 
 /// Calls `visit` with the name and the value of each attribute of a key.
 template <class Key, class Visit>
@@ -36,21 +43,34 @@ void for_each_attribute(Key& key, const Visit& visit) {
   visit("pack_window", key.pack_window);
   visit("documents", key.documents);
   visit("tokens", key.tokens);
+  visit("distribution", key.distribution);
+  visit("distribution_tokens", key.distribution_tokens);
+  visit("distribution_seed", key.distribution_seed);
+  visit("temperature", key.temperature);
 }
 
-std::int64_t number_at(const hdf5::File& file, const char* name) {
-  const std::vector<std::int64_t> values = file.attribute<std::int64_t>("/", name);
+template <hdf5::Element T = std::int64_t>
+T number_at(const hdf5::File& file, const char* name) {
+  const std::vector<T> values = file.attribute<T>("/", name);
   if (values.size() != 1)
     fail(kBroken, "{}: the attribute '{}' has {} values, expected one", file.name(), name, values.size());
   return values.front();
 }
 
-hdf5::Dataset dataset_of(const hdf5::File& file, const char* name, std::int64_t count) {
+hdf5::Dataset dataset_of(const hdf5::File& file, const char* name, const std::vector<std::int64_t>& shape) {
   hdf5::Dataset dataset = file.dataset(name);
-  if (dataset.shape() != std::vector{count} || !dataset.unreadable_reason().empty())
+  if (dataset.shape() != shape || !dataset.unreadable_reason().empty())
     fail(kBroken, "{}: the dataset {} is not whole, expected {} numbers. Was the file cut short?",
-         file.name(), name, count);
+         file.name(), name, fmt::join(shape, " x "));
   return dataset;
+}
+
+std::optional<DistributionDatasets> distributions_of(const hdf5::File& file, const ScoreKey& key) {
+  if (key.distribution_tokens == 0) return std::nullopt;
+  const std::vector<std::int64_t> shape{key.tokens, key.distribution_tokens};
+  DistributionDatasets datasets{dataset_of(file, kIds, shape), dataset_of(file, values_name(key), shape), {}};
+  if (key.is_top()) datasets.rest.emplace(dataset_of(file, kRest, {key.tokens}));
+  return datasets;
 }
 
 ScoreKey key_in(const hdf5::File& file) {
@@ -63,7 +83,7 @@ ScoreKey key_in(const hdf5::File& file) {
     if constexpr (std::is_same_v<std::remove_reference_t<decltype(value)>, std::string>)
       value = file.text_attribute("/", name);
     else
-      value = number_at(file, name);
+      value = number_at<std::remove_reference_t<decltype(value)>>(file, name);
   });
   key.has_tokens = file.exists(kTokens);
   return key;
@@ -74,16 +94,31 @@ fs::path unfinished_name(const fs::path& path) {
   return path.parent_path() / fmt::format(".{}.new", path.filename().string());
 }
 
-/// Fills a new dataset with one value, some at a time.
+/// Fills a new dataset [rows], or [rows, width] with a width above 0, with one value, some rows at a time.
 template <class T>
-void create_filled(hdf5::File& file, const char* name, DType dtype, std::int64_t count, T value) {
-  constexpr std::int64_t kAtOnce = std::int64_t{1} << 20;
-  hdf5::Dataset dataset = file.create_dataset(name, dtype, {count});
-  const std::vector<T> values(static_cast<std::size_t>(std::min(kAtOnce, count)), value);
-  for (std::int64_t first = 0; first < count; first += kAtOnce) {
-    const std::int64_t some = std::min(kAtOnce, count - first);
-    dataset.write<T>({{first}, {some}}, std::span(values).first(static_cast<std::size_t>(some)));
+void create_filled(hdf5::File& file, const char* name, DType dtype, std::int64_t rows, T value,
+                   std::int64_t width = 0) {
+  const std::int64_t of_row = std::max<std::int64_t>(1, width),
+                     at_once = (std::int64_t{1} << 20) / of_row + 1;
+  hdf5::Dataset dataset =
+      file.create_dataset(name, dtype, width > 0 ? std::vector{rows, width} : std::vector{rows});
+  const std::vector<T> values(static_cast<std::size_t>(std::min(at_once, rows) * of_row), value);
+  for (std::int64_t first = 0; first < rows; first += at_once) {
+    const std::int64_t some = std::min(at_once, rows - first);
+    hdf5::Hyperslab box{{first}, {some}};
+    if (width > 0) box = {{first, 0}, {some, width}};
+    dataset.write<T>(box, std::span(values).first(static_cast<std::size_t>(some * of_row)));
   }
+}
+
+void create_distributions(hdf5::File& file, const ScoreKey& key) {
+  const std::int64_t width = key.distribution_tokens;
+  if (width == 0) return;
+  file.create_group("/distributions");
+  create_filled(file, kIds, DType::kInt32, key.tokens, std::int32_t{-1}, width);
+  if (!key.is_top()) return create_filled(file, kCounts, DType::kUInt8, key.tokens, std::int32_t{0}, width);
+  create_filled(file, kLogProbs, DType::kFloat32, key.tokens, std::numeric_limits<float>::quiet_NaN(), width);
+  create_filled(file, kRest, DType::kFloat32, key.tokens, std::numeric_limits<float>::quiet_NaN());
 }
 
 void create(const fs::path& path, const ScoreKey& key) {
@@ -92,7 +127,12 @@ void create(const fs::path& path, const ScoreKey& key) {
   fs::remove(unfinished, error);
   hdf5::File file = hdf5::File::create(unfinished, path.string());
   file.set_attribute("/", "format_version", kFormatVersion);
-  for_each_attribute(key, [&](const char* name, const auto& value) { file.set_attribute("/", name, value); });
+  for_each_attribute(key, [&](const char* name, const auto& value) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, double>)
+      file.set_attribute("/", name, std::span(&value, 1));
+    else
+      file.set_attribute("/", name, value);
+  });
   file.set_attribute("/", "sequences_done", std::int64_t{0});
   file.set_attribute("/", "complete", std::int64_t{0});
   for (const char* group : {"/documents", "/tokens"}) file.create_group(group);
@@ -101,6 +141,7 @@ void create(const fs::path& path, const ScoreKey& key) {
     create_filled(file, name, DType::kInt64, key.documents, std::int64_t{-1});
   if (key.has_tokens)
     create_filled(file, kTokens, DType::kFloat32, key.tokens, std::numeric_limits<float>::quiet_NaN());
+  create_distributions(file, key);
   file.close();
   fs::rename(unfinished, path, error);
   if (error)
@@ -133,10 +174,40 @@ hdf5::File begin_or_go_on(const fs::path& path, const ScoreKey& key, std::string
   return hdf5::File::open_to_change(path);
 }
 
+/// Rows of a run of tokens in a dataset [tokens, width].
+hdf5::Hyperslab rows_of(const TokenRange& run, std::int64_t width) {
+  return {{run.first, 0}, {run.count, width}};
+}
+
+/// Turns the log-probabilities, or counts, of the tokens of one row into probabilities; their sum, or NaN if they
+/// are none.
+double to_probabilities(std::span<const std::int32_t> ids, std::span<float> values, std::int64_t vocab_size,
+                        bool are_counts) {
+  double sum = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0) {
+      values[i] = 0;
+      continue;
+    }
+    const bool is_number = are_counts ? values[i] >= 1 : values[i] <= 0;
+    if (ids[i] >= vocab_size || !is_number) return std::numeric_limits<double>::quiet_NaN();
+    values[i] = are_counts ? values[i] / static_cast<float>(ids.size()) : std::exp(values[i]);
+    sum += values[i];
+  }
+  return sum;
+}
+
 }  // namespace
 
 void require_same_scores(const fs::path& path, const ScoreKey& key, std::string_view setting) {
   if (fs::exists(path)) require_same_key(hdf5::File::open(path), key, setting);
+}
+
+std::int64_t token_score_bytes(const ScoreSettings& settings) {
+  std::int64_t bytes = settings.tokens ? 4 : 0;
+  if (settings.distribution == ScoreDistribution::kSampled) bytes += 5 * settings.samples;
+  if (settings.distribution == ScoreDistribution::kTop) bytes += 8 * settings.top + 4;
+  return bytes;
 }
 
 ScoreFile ScoreFile::open(const fs::path& path) {
@@ -151,10 +222,11 @@ ScoreFile ScoreFile::open(const fs::path& path) {
 ScoreFile::ScoreFile(hdf5::File file, ScoreKey key)
     : file_(std::move(file)),
       key_(std::move(key)),
-      log_prob_(dataset_of(file_, kLogProb, key_.documents)),
-      targets_(dataset_of(file_, kTargets, key_.documents)),
-      greedy_(dataset_of(file_, kGreedy, key_.documents)) {
-  if (key_.has_tokens) tokens_.emplace(dataset_of(file_, kTokens, key_.tokens));
+      log_prob_(dataset_of(file_, kLogProb, {key_.documents})),
+      targets_(dataset_of(file_, kTargets, {key_.documents})),
+      greedy_(dataset_of(file_, kGreedy, {key_.documents})) {
+  if (key_.has_tokens) tokens_.emplace(dataset_of(file_, kTokens, {key_.tokens}));
+  distributions_ = distributions_of(file_, key_);
 }
 
 DocumentScore ScoreFile::document(std::int64_t number) const {
@@ -178,14 +250,43 @@ std::vector<float> ScoreFile::tokens(const TokenRange& run) const {
   return log_probs;
 }
 
+TeacherRows ScoreFile::distributions(const TokenRange& run, std::int64_t vocab_size) const {
+  if (!distributions_)
+    fail(kBroken, "{}: has no distributions, expected them; score.distribution writes them", name());
+  const std::int64_t width = key_.distribution_tokens;
+  const auto row = static_cast<std::size_t>(width), rows = static_cast<std::size_t>(run.count);
+  TeacherRows found{width, std::vector<std::int32_t>(rows * row), std::vector<float>(rows * row),
+                    std::vector<float>(rows)};
+  distributions_->ids.read<std::int32_t>(rows_of(run, width), found.ids);
+  distributions_->values.read<float>(rows_of(run, width), found.weights);
+  if (distributions_->rest) distributions_->rest->read<float>({{run.first}, {run.count}}, found.rest);
+  for (std::size_t i = 0; i < rows; ++i) {
+    constexpr double kRounding = 1e-3;
+    const std::span<const std::int32_t> ids = std::span(found.ids).subspan(i * row, row);
+    const bool is_there = ids.front() >= 0;
+    if (distributions_->rest) found.rest[i] = is_there ? std::exp(found.rest[i]) : 0;
+    const double sum =
+        to_probabilities(ids, std::span(found.weights).subspan(i * row, row), vocab_size, !key_.is_top());
+    if (std::abs(sum + found.rest[i] - (is_there ? 1 : 0)) <= kRounding) continue;
+    fail(
+        kBroken,
+        "{}: what {} hold at token {} is no distribution over a vocabulary of {} tokens. Was the file changed, or "
+        "does the teacher have another tokenizer?",
+        name(), key_.is_top() ? "ids, log_probs and rest" : "ids and counts",
+        run.first + static_cast<std::int64_t>(i), vocab_size);
+  }
+  return found;
+}
+
 ScoreWriter::ScoreWriter(const fs::path& path, const ScoreKey& key, std::string_view setting)
     : file_(begin_or_go_on(path, key, setting)),
-      log_prob_(dataset_of(file_, kLogProb, key.documents)),
-      targets_(dataset_of(file_, kTargets, key.documents)),
-      greedy_(dataset_of(file_, kGreedy, key.documents)),
+      log_prob_(dataset_of(file_, kLogProb, {key.documents})),
+      targets_(dataset_of(file_, kTargets, {key.documents})),
+      greedy_(dataset_of(file_, kGreedy, {key.documents})),
       sequences_done_(number_at(file_, "sequences_done")),
       is_complete_(number_at(file_, "complete") == 1) {
-  if (key.has_tokens) tokens_.emplace(dataset_of(file_, kTokens, key.tokens));
+  if (key.has_tokens) tokens_.emplace(dataset_of(file_, kTokens, {key.tokens}));
+  distributions_ = distributions_of(file_, key);
 }
 
 bool ScoreWriter::has(std::int64_t document) const {
@@ -204,6 +305,14 @@ void ScoreWriter::write(std::int64_t document, const DocumentScore& score, const
   targets_.write<std::int64_t>(place, {&score.targets, 1});
   greedy_.write<std::int64_t>(place, {&score.greedy, 1});
   if (tokens_) tokens_->write<float>({{run.first}, {run.count}}, log_probs);
+}
+
+void ScoreWriter::write(const TokenRange& run, const TokenDistributions& found) {
+  if (!distributions_) return;
+  const hdf5::Hyperslab rows = rows_of(run, found.width);
+  distributions_->ids.write<std::int32_t>(rows, found.ids);
+  distributions_->values.write<float>(rows, found.values);
+  if (distributions_->rest) distributions_->rest->write<float>({{run.first}, {run.count}}, found.rest);
 }
 
 void ScoreWriter::commit(std::int64_t sequences_done) {
@@ -245,6 +354,7 @@ void ScoreWriter::finish() {
     const hdf5::Dataset closed = std::move(*dataset);
   }
   tokens_.reset();
+  distributions_.reset();
   file_.close();
 }
 

@@ -2,7 +2,9 @@
 // or writes them.
 #pragma once
 
+#include "config/job_config.hpp"
 #include "data/document_starts.hpp"
+#include "data/token_distributions.hpp"
 #include "io/hdf5.hpp"
 
 #include <cstdint>
@@ -33,24 +35,39 @@ struct ScoreKey {
       long_documents;  ///< what became of documents longer than a sequence: "cut" or "leave_out"; "": none is
   std::int64_t vocab_size = 0;
   std::int64_t sequence_length = 0;
-  std::int64_t batch_sequences = 0;  ///< sequences per step; a run goes on at a step
-  std::int64_t pack_window = 0;      ///< documents that were packed together
-  std::int64_t documents = 0;        ///< documents of the token file
-  std::int64_t tokens = 0;           ///< tokens of the token file
-  bool has_tokens = false;           ///< whether the log-probability of each token is kept
+  std::int64_t batch_sequences = 0;      ///< sequences per step; a run goes on at a step
+  std::int64_t pack_window = 0;          ///< documents that were packed together
+  std::int64_t documents = 0;            ///< documents of the token file
+  std::int64_t tokens = 0;               ///< tokens of the token file
+  std::string distribution = "none";     ///< score.distribution
+  std::int64_t distribution_tokens = 0;  ///< number of tokens kept of each target's distribution
+  std::int64_t distribution_seed = 0;    ///< seed of draws
+  double temperature = 1;                ///< temperature of the distributions
+  bool has_tokens = false;               ///< whether the log-probability of each token is kept
+
+  [[nodiscard]] bool is_top() const { return distribution == "top"; }
 };
 
-/// Bytes that scores take in a file, for each document and, if they are kept, for each token.
-inline constexpr std::int64_t kScoreBytes = 24, kTokenScoreBytes = 4;
-[[nodiscard]] constexpr std::int64_t score_bytes(std::int64_t documents, std::int64_t tokens,
-                                                 bool has_tokens) {
-  return kScoreBytes * documents + (has_tokens ? kTokenScoreBytes * tokens : 0);
+/// Bytes that scores take in a file for each document.
+inline constexpr std::int64_t kScoreBytes = 24;
+/// Bytes that scores with these settings take in a file for each token.
+[[nodiscard]] std::int64_t token_score_bytes(const ScoreSettings& settings);
+/// Bytes that scores with these settings take in a file.
+[[nodiscard]] inline std::int64_t score_bytes(std::int64_t documents, std::int64_t tokens,
+                                              const ScoreSettings& settings) {
+  return kScoreBytes * documents + token_score_bytes(settings) * tokens;
 }
 
 /// Error(kBadConfig) if there is a file of another key, which the job with the key `setting` then refuses to go on with;
 /// Error(kBadData) if it is no file of scores.
 void require_same_scores(const std::filesystem::path& path, const ScoreKey& key,
                          std::string_view setting = "score.file");
+
+/// The datasets of distributions in a file of scores.
+struct DistributionDatasets {
+  hdf5::Dataset ids, values;
+  std::optional<hdf5::Dataset> rest;  ///< in a file of the most probable tokens
+};
 
 /// A file of scores that is complete.
 class ScoreFile {
@@ -64,6 +81,9 @@ class ScoreFile {
   [[nodiscard]] DocumentScore document(std::int64_t number) const;
   /// Log-probability of each token of a run; NaN: the token is no target. Error(kBadData) if the file has none.
   [[nodiscard]] std::vector<float> tokens(const TokenRange& run) const;
+  /// Distributions of a run of tokens, as they are learnt. Error(kBadData) if the file has none, and for numbers
+  /// that are no distribution, or ids outside of a vocabulary of `vocab_size`, with the number of the token.
+  [[nodiscard]] TeacherRows distributions(const TokenRange& run, std::int64_t vocab_size) const;
 
  private:
   ScoreFile(hdf5::File file, ScoreKey key);
@@ -72,6 +92,7 @@ class ScoreFile {
   ScoreKey key_;
   hdf5::Dataset log_prob_, targets_, greedy_;
   std::optional<hdf5::Dataset> tokens_;
+  std::optional<DistributionDatasets> distributions_;
 };
 
 /// Writes a file of scores that survives the death of the process between any two calls.
@@ -93,6 +114,8 @@ class ScoreWriter {
   /// for those that are no targets, and is ignored unless the key has tokens. Error(kIo).
   void write(std::int64_t document, const DocumentScore& score, const TokenRange& run,
              std::span<const float> log_probs);
+  /// Writes the distributions of tokens `run`, if the key has any. Error(kIo).
+  void write(const TokenRange& run, const TokenDistributions& distributions);
   /// Makes everything written so far count: a later writer goes on behind `sequences_done` sequences. Error(kIo).
   void commit(std::int64_t sequences_done);
   /// Sums over all documents in the file, and their number.
@@ -104,6 +127,7 @@ class ScoreWriter {
   hdf5::File file_;
   hdf5::Dataset log_prob_, targets_, greedy_;
   std::optional<hdf5::Dataset> tokens_;
+  std::optional<DistributionDatasets> distributions_;
   std::int64_t sequences_done_ = 0;
   bool is_complete_ = false;
 };

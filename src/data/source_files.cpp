@@ -5,6 +5,7 @@
 #include "base/digest.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/round.hpp"
 #include "base/text.hpp"
 
 #include <fmt/format.h>
@@ -61,6 +62,7 @@ SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
                           seed_of_source(options.seed, sources_.size() - 1));
     add_packing(*source.packer, options, facts_.back());
   }
+  if (!options.teachers.empty()) open_teachers();
   mixture_.emplace(options.mixture(facts_));
   const std::vector<std::int64_t> read = options.taken_in_all(facts_);
   for (std::size_t i = 0; i < sources_.size(); ++i) {
@@ -73,7 +75,64 @@ SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   }
 }
 
+/// Finds the source of each teacher's file by the digest of its tokens.
+void SourceFiles::open_teachers() {
+  std::vector<std::string> digests;
+  for (const OpenSource& source : sources_) digests.push_back(source.file.digest().hex());
+  for (const std::filesystem::path& path : options_.teachers)
+    at_place("distil.teacher", [&] { open_teacher(path, digests); });
+}
+
+/// Opens the file of a teacher. Error(kBadData) if it holds no distributions, or those of other tokens, or at
+/// another temperature than others.
+void SourceFiles::open_teacher(const std::filesystem::path& path, const std::vector<std::string>& digests) {
+  ScoreFile teacher = ScoreFile::open(path);
+  const ScoreKey& key = teacher.key();
+  if (key.distribution_tokens == 0)
+    fail(ExitCode::kBadData,
+         "{}: has no distributions, expected them; job.kind = \"score\" writes them with score.distribution",
+         teacher.name());
+  const auto found = std::ranges::find(digests, key.tokens_digest);
+  if (found == digests.end())
+    fail(
+        ExitCode::kBadData,
+        "{}: found scores of tokens with the digest {}, expected those of {} with {}. Was the text tokenized anew, or "
+        "scored as another file?",
+        teacher.name(), key.tokens_digest, sources_.front().file.name(), join_some(digests));
+  OpenSource& source = sources_[static_cast<std::size_t>(found - digests.begin())];
+  if (source.teacher)
+    fail(ExitCode::kBadData, "{}: found scores of {}, as in {}, expected one file for each token file",
+         teacher.name(), source.file.name(), source.teacher->name());
+  const double expected = teacher_.width > 0 ? teacher_.temperature : options_.teacher_temperature;
+  if (expected != 0 && key.temperature != expected)
+    fail(ExitCode::kBadData,
+         "{}: found distributions at temperature {:g}, expected {:g}{}; score.temperature sets it",
+         teacher.name(), key.temperature, expected,
+         teacher_.width > 0 ? " as in the first file" : ", which is distil.temperature");
+  if (key.vocab_size != options_.file.vocab_size)
+    log::warning(
+        "{}: the teacher's vocabulary has {} entries, the model's {}; their tokens are taken to be the same",
+        teacher.name(), key.vocab_size, options_.file.vocab_size);
+  teacher_ = {std::max(teacher_.width, key.distribution_tokens), key.temperature,
+              teacher_.is_exact && key.is_top()};
+  source.teacher.emplace(std::move(teacher));
+}
+
+namespace {
+
+/// Tokens of which distributions are read at once for a check.
+constexpr std::int64_t kCheckedDistributions = 16384;
+
+}  // namespace
+
+/// Pieces in which a source is checked: those of its tokens, then those of its teacher's distributions.
 std::int64_t SourceFiles::pieces_of(const OpenSource& source) {
+  if (!source.teacher) return token_pieces_of(source);
+  return token_pieces_of(source) +
+         round_up(source.file.token_count(), kCheckedDistributions) / kCheckedDistributions;
+}
+
+std::int64_t SourceFiles::token_pieces_of(const OpenSource& source) {
   if (const auto* packed = std::get_if<PackedTokenCheck>(&source.check)) return packed->pieces();
   return std::get<TokenCheck>(source.check).pieces();
 }
@@ -95,6 +154,12 @@ void SourceFiles::check(std::int64_t piece) {
   if (i == sources_.size()) {
     require_targets();
     return warn_of_endless_answers();
+  }
+  if (const std::int64_t tokens = token_pieces_of(sources_[i]); piece >= tokens) {
+    const std::int64_t first = (piece - tokens) * kCheckedDistributions;
+    const std::int64_t count = std::min(kCheckedDistributions, sources_[i].file.token_count() - first);
+    static_cast<void>(sources_[i].teacher->distributions({first, count}, options_.file.vocab_size));
+    return;
   }
   if (auto* packed = std::get_if<PackedTokenCheck>(&sources_[i].check)) return packed->run(piece);
   std::get<TokenCheck>(sources_[i].check).run(sources_[i].file, piece);
@@ -167,10 +232,66 @@ Batch SourceFiles::read(std::span<const Mixture::Place> places) {
   for (const Mixture::Place& place : places) {
     read_sequence(place, ids.first(width), marks.first(marked));
     if (options_.has_pairs()) add_pairs(place, &place - places.data(), batch.pairs);
+    if (options_.keeps_places) add_places(place, batch.places);
+    if (teacher_.width > 0) add_teacher(place, marks.first(marked), batch.teacher);
     ids = ids.subspan(width);
     marks = marks.subspan(marked);
   }
   return batch;
+}
+
+/// Tokens of a sequence, in their order; padding follows.
+std::vector<TokenRange> SourceFiles::runs(const Mixture::Place& place) {
+  OpenSource& source = sources_[place.source];
+  if (source.packer) return source.packer->sequence(place.sequence);
+  return {source.file.tokens_of(place.sequence)};
+}
+
+/// Adds the number in its file of each token of a sequence.
+void SourceFiles::add_places(const Mixture::Place& place, std::vector<std::int64_t>& places) {
+  const std::size_t end = places.size() + checked_cast<std::size_t>(options_.file.sequence_length + 1);
+  for (const TokenRange& run : runs(place))
+    for (std::int64_t token = run.first; token < run.first + run.count; ++token) places.push_back(token);
+  places.resize(end, -1);
+}
+
+/// Adds the teacher's distributions of the targets of a sequence with these `marks`, which are empty if all its tokens
+/// are targets. Error(kBadData) for a target without one.
+void SourceFiles::add_teacher(const Mixture::Place& place, std::span<const TokenMark> marks,
+                              TeacherRows& rows) {
+  const auto width = static_cast<std::size_t>(teacher_.width);
+  const std::size_t begin = rows.rest.size(),
+                    end = begin + checked_cast<std::size_t>(options_.file.sequence_length);
+  rows.width = teacher_.width;
+  rows.ids.resize(end * width, -1);
+  rows.weights.resize(end * width, 0);
+  rows.rest.resize(end, 0);
+  const std::optional<ScoreFile>& teacher = sources_[place.source].teacher;
+  if (!teacher) return;
+  std::size_t column = 0;  // of the run's first token, which no earlier one predicts
+  for (const TokenRange& run : runs(place)) {
+    const TeacherRows found = teacher->distributions(run, options_.file.vocab_size);
+    const auto found_width = static_cast<std::size_t>(found.width),
+               count = static_cast<std::size_t>(run.count);
+    for (std::size_t token = 1; token < count; ++token) {
+      if (!marks.empty() && marks[column + token] != TokenMark::kInside) continue;
+      if (found.ids[token * found_width] < 0)
+        fail(
+            ExitCode::kBadData,
+            "{}: has no distribution of token {} of {}, expected one, because the token is a target. Was its document "
+            "cut or left out when it was scored (data.long_documents)?",
+            teacher->name(), run.first + static_cast<std::int64_t>(token),
+            sources_[place.source].file.name());
+      const std::size_t target = begin + column + token - 1;
+      const auto at = [](std::size_t row, std::size_t of) { return static_cast<std::ptrdiff_t>(row * of); };
+      std::copy_n(found.ids.begin() + at(token, found_width), found_width,
+                  rows.ids.begin() + at(target, width));
+      std::copy_n(found.weights.begin() + at(token, found_width), found_width,
+                  rows.weights.begin() + at(target, width));
+      rows.rest[target] = found.rest[token];
+    }
+    column += count;
+  }
 }
 
 /// Adds the pairs of a packed sequence, which is number `sequence` of its batch.

@@ -6,6 +6,7 @@
 #include "data/mixture.hpp"
 #include "data/packer.hpp"
 #include "data/reference_scores.hpp"
+#include "data/score_file.hpp"
 #include "data/token_check.hpp"
 #include "data/token_file.hpp"
 
@@ -61,6 +62,9 @@ class SourceFiles {
   /// number, with padding.
   void read_sequence(const Mixture::Place& place, std::span<std::int64_t> ids, std::span<TokenMark> marks);
 
+  /// What the distributions of the teachers have in common.
+  [[nodiscard]] const TeacherFacts& teacher() const { return teacher_; }
+
   [[nodiscard]] const TokenFile& file(std::size_t source) const { return sources_[source].file; }
   /// Packer of a source, if its documents are packed; else null.
   [[nodiscard]] Packer* packer(std::size_t source) {
@@ -71,6 +75,7 @@ class SourceFiles {
   struct OpenSource {
     TokenFile file;
     std::optional<Packer> packer{};
+    std::optional<ScoreFile> teacher{};
     std::int64_t read = 0;  ///< number of sequences that the steps read from it
     std::optional<ReferenceScores> reference{};
     std::variant<std::monostate, TokenCheck, PackedTokenCheck> check{};
@@ -78,14 +83,21 @@ class SourceFiles {
   [[nodiscard]] static std::int64_t pieces_of(const OpenSource& source);
   [[nodiscard]] static bool has_target(const OpenSource& source);
   [[nodiscard]] static DocumentPair documents_of(const OpenSource& source, const PackedPair& pair);
+  [[nodiscard]] static std::int64_t token_pieces_of(const OpenSource& source);
+  void open_teachers();
+  void open_teacher(const std::filesystem::path& path, const std::vector<std::string>& digests);
+  void add_teacher(const Mixture::Place& place, std::span<const TokenMark> marks, TeacherRows& rows);
   void require_targets() const;
   void warn_of_endless_answers() const;
+  [[nodiscard]] std::vector<TokenRange> runs(const Mixture::Place& place);
+  void add_places(const Mixture::Place& place, std::vector<std::int64_t>& places);
   void add_pairs(const Mixture::Place& place, std::int64_t sequence, std::vector<PreferencePair>& pairs);
   [[nodiscard]] std::string sample_of(std::size_t source);
 
   BatchOptions options_;
   std::deque<OpenSource> sources_;  ///< sources; a deque, so that references to them stay valid
   std::vector<SourceFacts> facts_;
+  TeacherFacts teacher_;
   std::optional<Mixture> mixture_;  ///< the mixture, once the sources' facts are known
 };
 

@@ -167,11 +167,16 @@ void TokenFile::read_sequence(std::int64_t index, std::span<std::int64_t> ids,
   std::ranges::fill(marks.subspan(read.size()), TokenMark::kPadding);
 }
 
+TokenRange TokenFile::tokens_of(std::int64_t index) const {
+  const std::int64_t first = first_token(index);
+  return {first, std::min(options_.sequence_length + 1, token_count_ - first)};
+}
+
 /// Hyperslab of a sequence's tokens; the last sequence may be shorter.
 hdf5::Hyperslab TokenFile::box_of(std::int64_t index) const {
-  const std::int64_t first = first_token(index);
-  const std::int64_t there = std::min(options_.sequence_length + 1, token_count_ - first);
-  return is_stream_ ? hdf5::Hyperslab{{first}, {there}} : hdf5::Hyperslab{{index, 0}, {1, there}};
+  const TokenRange there = tokens_of(index);
+  return is_stream_ ? hdf5::Hyperslab{{there.first}, {there.count}}
+                    : hdf5::Hyperslab{{index, 0}, {1, there.count}};
 }
 
 std::span<const std::int64_t> TokenFile::read_any(std::int64_t index, std::span<std::int64_t> ids) const {

@@ -71,6 +71,9 @@ class TokenFile {
   /// set.
   void check_sequences(std::int64_t first, std::int64_t count, bool& has_target) const;
 
+  /// Tokens of sequence i; the last sequence may be shorter than the others.
+  [[nodiscard]] TokenRange tokens_of(std::int64_t index) const;
+
   /// Reads tokens [run.first, run.first + run.count) of a stream, of which only the first begins a document;
   /// `ids` has room for them, and so has `marks`, if not empty. Error(kBadData) as read_sequence().
   void read_run(const TokenRange& run, std::span<std::int64_t> ids, std::span<TokenMark> marks) const;

@@ -104,7 +104,9 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
 
   const BlockActivations of_head = blocks::embedding_and_head::head_activations(model);
   const std::int64_t tiles = work.on_device ? blocks::embedding_and_head::device_tile_bytes() : 0;
-  const std::int64_t head = micro_tokens * of_head.passed * size + of_head.working_bytes + tiles;
+  const std::int64_t head =
+      micro_tokens * of_head.passed * size + of_head.working_bytes + tiles +
+      blocks::embedding_and_head::distribution_bytes(work.distribution_tokens, work.on_device);
   const std::int64_t embed =
       blocks::embedding_and_head::embedding_bytes(model, tokens, work.batch_tokens(), size);
   std::int64_t forward = work.trains ? embed : std::max(embed, head), backward = head, kept = 0;

@@ -50,6 +50,13 @@ constexpr std::int64_t kTokenPairBytes = 2 * sizeof(std::int64_t);
 /// Bytes of a token's loss in an evaluation.
 constexpr std::int64_t kLossBytes = sizeof(double);
 
+/// Bytes of a token's place in its file and of its distribution: id and value of each token of it, and what is left
+/// for others.
+std::int64_t distribution_bytes(const Workload& work) {
+  if (work.distribution_tokens == 0) return 0;
+  return std::int64_t{sizeof(std::int64_t)} + 8 * work.distribution_tokens + 4;
+}
+
 /// Bytes of the tokens of a step, each sequence with one target more than inputs, of its pairs, and in an evaluation of
 /// their losses: every rank has its own share, and rank 0 also the whole batch and the documents that it
 /// packs.
@@ -59,7 +66,8 @@ std::int64_t batch_bytes(const Workload& work, int rank, std::int64_t own_sequen
   const std::int64_t held = own_sequences + (rank == 0 ? work.batch_sequences : 0);
   const std::int64_t losses = work.trains && !work.evaluates ? 0 : held * work.pass_length * kLossBytes;
   return held * (work.pass_length + 1) * kTokenBytes + own_sequences * work.pass_length * kTokenPairBytes +
-         held * work.pair_bytes + losses + (rank == 0 ? work.packing_bytes : 0);
+         held * (work.pair_bytes + work.pass_length * distribution_bytes(work)) + losses +
+         (rank == 0 ? work.packing_bytes : 0);
 }
 
 /// Bytes that saving takes besides what is saved: blocks in flight, and a copy of the largest unit, which may

@@ -31,6 +31,8 @@ struct Workload {
   OptimizerMode optimizer{};   ///< formats of optimizer state, if the job trains
   bool has_z_loss = false;     ///< whether routers have a z-loss
   bool has_reference = false;  ///< whether tokens also pass through the model without its adapters
+  /// Tokens of the distribution at each target that the job writes, or learns from a teacher.
+  std::int64_t distribution_tokens = 0;
   bool evaluates = false;  ///< whether the job evaluates held-out tokens, or scores pairs, beside training
   /// Staging bytes for saving a checkpoint to a file; 0: no checkpoints are saved.
   std::int64_t save_staging_bytes = 0;

@@ -22,9 +22,36 @@ Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& 
       sequence_length_(sequence_length),
       micro_batch_sequences_(micro_batch_sequences) {}
 
-TokenScores Evaluator::scores(const Batch& share) {
+namespace {
+
+/// What the head makes beside losses for these settings.
+ops::BesideTargets beside_of(const ScoreSettings& settings, const MicroBatch& micro_batch) {
+  switch (settings.distribution) {
+    case ScoreDistribution::kNone:
+      break;
+    case ScoreDistribution::kSampled:
+      return ops::DrawnTokens{settings.samples, settings.temperature,
+                              static_cast<std::uint64_t>(settings.seed), micro_batch.places};
+    case ScoreDistribution::kTop:
+      return ops::TopTokens{settings.top, settings.temperature};
+  }
+  return {};
+}
+
+void append(const ops::TokenDistribution& found, TokenDistributions& all) {
+  if (!found.ids.defined()) return;
+  all.width = found.ids.size(1);
+  std::ranges::copy(ops::host_values<std::int32_t>(found.ids), std::back_inserter(all.ids));
+  std::ranges::copy(ops::host_values<float>(found.values), std::back_inserter(all.values));
+  if (found.rest.defined())
+    std::ranges::copy(ops::host_values<float>(found.rest), std::back_inserter(all.rest));
+}
+
+}  // namespace
+
+TokenScores Evaluator::scores(const Batch& share, const ScoreSettings& settings) {
   const Decoder* const only = &decoder_;
-  return std::move(scores_of(std::span(&only, 1), share, ChosenPrompts::kMasked).front());
+  return std::move(scores_of(std::span(&only, 1), share, ChosenPrompts::kMasked, settings).front());
 }
 
 PreferenceSums Evaluator::preferences(const Batch& share, const PreferSettings& settings) {
@@ -45,7 +72,7 @@ PreferenceSums Evaluator::preferences(const Batch& share, const PreferSettings& 
 
 /// Collective over the communicator. Scores under each of the decoders.
 std::vector<TokenScores> Evaluator::scores_of(std::span<const Decoder* const> decoders, const Batch& share,
-                                              ChosenPrompts prompts) {
+                                              ChosenPrompts prompts, const ScoreSettings& settings) {
   const at::NoGradGuard no_grad;
   const std::vector<MicroBatch> micro_batches =
       split_batch(share, micro_batch_sequences_, decoder_.device(), prompts);
@@ -63,10 +90,12 @@ std::vector<TokenScores> Evaluator::scores_of(std::span<const Decoder* const> de
       for (std::size_t i = 0; i < micro_batches.size(); ++i) {
         const Decoder& decoder = *decoders[pass];
         const Decoder::Head found =
-            decoder.head(hidden[pass][i], micro_batches[i].targets, ops::NoLossGradient());
+            decoder.head(hidden[pass][i], micro_batches[i].targets, ops::NoLossGradient(),
+                         beside_of(settings, micro_batches[i]));
         std::ranges::copy(ops::host_values<double>(found.losses), std::back_inserter(scores[pass].losses));
         std::ranges::copy(ops::host_values<std::uint8_t>(found.greedy),
                           std::back_inserter(scores[pass].greedy));
+        append(found.distribution, scores[pass].distributions);
       }
       broken += std::ranges::count_if(scores[pass].losses, [](double loss) { return !std::isfinite(loss); });
     }

@@ -20,6 +20,8 @@ struct TokenScores {
   std::vector<double>
       losses;  ///< cross-entropy of each target in nats; 0 for one that begins a document or is padding
   std::vector<std::uint8_t> greedy;  ///< 1 for a target that is the most probable token, else 0
+  TokenDistributions
+      distributions{};  ///< distributions at the targets, if asked for; any for one without loss
 };
 
 class Evaluator {
@@ -29,9 +31,10 @@ class Evaluator {
   Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& binder, std::int64_t sequence_length,
             std::int64_t micro_batch_sequences);
 
-  /// Collective over the communicator. Scores of every target of this rank's share of a batch, which may be empty.
+  /// Collective over the communicator. Scores of every target of this rank's share of a batch, which may be empty,
+  /// with the distributions that `settings` ask for; draws need a batch with places.
   /// Error(kNumerics), on every rank alike, if a loss on any rank is not finite.
-  [[nodiscard]] TokenScores scores(const Batch& share);
+  [[nodiscard]] TokenScores scores(const Batch& share, const ScoreSettings& settings = {});
 
   /// Collective over the communicator. TokenScores::losses of scores().
   [[nodiscard]] std::vector<double> losses(const Batch& share) { return scores(share).losses; }
@@ -42,7 +45,8 @@ class Evaluator {
 
  private:
   [[nodiscard]] std::vector<TokenScores> scores_of(std::span<const Decoder* const> decoders,
-                                                   const Batch& share, ChosenPrompts prompts);
+                                                   const Batch& share, ChosenPrompts prompts,
+                                                   const ScoreSettings& settings = {});
 
   Communicator& comm_;
   StageBinder& binder_;

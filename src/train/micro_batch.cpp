@@ -34,6 +34,25 @@ void add_chosen_prompts(const Batch& batch, std::int64_t first, const at::Tensor
   }
 }
 
+/// Some rows of `values` [n, width] on `device`; no copy is made if that is the CPU.
+template <class T>
+at::Tensor rows_of(const std::vector<T>& values, std::int64_t width, Range rows, at::Device device) {
+  return torch::from_blob(const_cast<T*>(values.data()), {std::ssize(values) / width, width},
+                          c10::CppTypeToScalarType<T>::value)
+      .narrow(0, rows.begin, rows.count())
+      .to(device);
+}
+
+/// The teacher's distributions of the targets of sequences [first, first + count).
+ops::TeacherTokens teacher_of(const Batch& batch, std::int64_t first, std::int64_t count, at::Device device) {
+  const Range rows{first * batch.length, (first + count) * batch.length};
+  const TeacherRows& teacher = batch.teacher;
+  return {.ids = rows_of(teacher.ids, teacher.width, rows, device),
+          .weights = rows_of(teacher.weights, teacher.width, rows, device),
+          .rest = rows_of(teacher.rest, 1, rows, device).flatten(),
+          .temperature = batch.teacher_facts.temperature};
+}
+
 }  // namespace
 
 std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences, at::Device device,
@@ -45,6 +64,9 @@ std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences, 
     MicroBatch& added = micro_batches.emplace_back();
     added.inputs = ids.narrow(1, 0, batch.length).contiguous();
     added.targets = ids.narrow(1, 1, batch.length).contiguous();
+    if (!batch.places.empty())
+      added.places = rows_of(batch, batch.places, first, count, device).narrow(1, 1, batch.length).flatten();
+    if (batch.teacher.width > 0) added.teacher = teacher_of(batch, first, count, device);
     if (batch.marks.empty()) continue;
     const at::Tensor marks = rows_of(batch, batch.marks, first, count, device);
     if (batch.separates_documents) {

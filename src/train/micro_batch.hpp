@@ -4,10 +4,12 @@
 #include "config/job_config.hpp"
 #include "data/batch.hpp"
 #include "ops/documents.hpp"
+#include "ops/token_distribution.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace sluice {
@@ -17,6 +19,9 @@ struct MicroBatch {
   at::Tensor targets;  ///< target tokens, [b, L] int64; ops::kNoTarget where the next token begins a document
   ops::Documents documents{};
   at::Tensor counted{};  ///< tokens that are not padding, [b x L] bool; undefined: none is padding
+  at::Tensor places{};   ///< Batch::places of the targets, [b x L] int64; undefined: the batch has none
+  /// The teacher's distributions of the targets, of b x L tokens, to be learnt with the weight 1; nothing without one.
+  std::optional<ops::TeacherTokens> teacher{};
 };
 
 /// Token ids [b, L] of each micro-batch.

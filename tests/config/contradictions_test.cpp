@@ -58,6 +58,13 @@ TEST(JobConfig, chooses_the_reference_that_a_job_can_compare_with) {
   EXPECT_EQ(chosen({"prefer.reference=['a.h5', 'b.h5']"}), PreferenceReference::kScores);
 }
 
+TEST(JobConfig, learns_from_a_teacher_in_a_training_alone) {
+  const std::string distil = "[distil]\nteacher = 'scores.h5'\n";
+  EXPECT_EQ(complaint(distil), "");
+  for (const char* kind : {"job.kind=prefer", "job.kind=evaluate", "job.kind=score"})
+    EXPECT_THAT(complaint(distil, {kind, "prefer.loss=orpo"}), HasSubstr("distil.teacher")) << kind;
+}
+
 TEST(JobConfig, refuses_preferences_with_settings_of_others) {
   const std::vector<std::string> prefer{"job.kind=prefer", "lora.rank=2", "lora.targets=q_proj"};
   EXPECT_THAT(complaint("[prefer]\nloss = 'ipo'\nlabel_smoothing = 0.1\n", prefer),

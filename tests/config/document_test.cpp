@@ -139,6 +139,14 @@ compare_ranks_every = 2
 [score]
 file = "s.h5"
 tokens = true
+distribution = "top"
+samples = 4
+temperature = 2.0
+top = 5
+seed = 3
+[distil]
+weight = 0.25
+temperature = 2.0
 [metrics]
 file = "m.h5"
 log_every = 7
@@ -230,7 +238,7 @@ TEST(Document, canonical_entries_change_with_every_key) {
     if (field.load(least) == field.load(other)) same.insert(field.name());
   EXPECT_EQ(same, (std::set<std::string>{"model.init", "model.frozen_format", "load.sink", "optimizer.kind",
                                          "optimizer.state", "optimizer.master", "optimizer.release_gradients",
-                                         "optimizer.fit"}))
+                                         "optimizer.fit", "distil.teacher", "distil.loss"}))
       << "keys without a second value in kOther";
   for (const Field& field : all_fields()) {
     if (same.contains(field.name())) continue;

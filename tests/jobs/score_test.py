@@ -137,10 +137,81 @@ class Score(ScoreTest):
         self.expect_near(self.score(2, self.job("pairs.toml")), plain)
 
 
+def distributions(logits, temperature=1):
+    """Log-probabilities of every token, in float64."""
+    logits = logits.astype(numpy.float64) / temperature
+    logits -= logits.max(1, keepdims=True)
+    return logits - numpy.log(numpy.exp(logits).sum(1, keepdims=True))
+
+
+class Distributions(ScoreTest):
+    def setUp(self):
+        super().setUp()
+        with h5py.File(FIXTURE / "reference.h5") as reference:
+            self.logits = reference["logits"][:]
+
+    def test_of_the_top_are_those_of_transformers(self):
+        for number, (ranks, top, temperature) in enumerate(((1, 5, 1), (2, 8, 2), (3, self.logits.shape[1], 1))):
+            found = self.score(ranks, self.job(f"{number}.toml", score={"distribution": "top", "top": top, "temperature": temperature}))
+            expected = distributions(self.logits, temperature)
+            ids, log_probs = found["distributions/ids"][1:49], found["distributions/log_probs"][1:49]
+            self.assertEqual(ids.shape, (48, top))
+            self.assertTrue((numpy.diff(log_probs, axis=1) <= 0).all())
+            numpy.testing.assert_allclose(log_probs, numpy.take_along_axis(expected, ids, 1), rtol=0, atol=1e-5)
+            numpy.testing.assert_allclose(log_probs, -numpy.sort(-expected, 1)[:, :top], rtol=0, atol=1e-5)
+            rest = 1 - numpy.exp(numpy.take_along_axis(expected, ids, 1)).sum(1)
+            numpy.testing.assert_allclose(numpy.exp(found["distributions/rest"][1:49]), rest, rtol=0, atol=1e-6)
+            none = numpy.isnan(found["tokens/log_prob"])
+            self.assertTrue((found["distributions/ids"][none] == -1).all() and numpy.isnan(found["distributions/rest"][none]).all())
+            self.assertTrue((found["distributions/ids"][~none] >= 0).all())
+        self.assertEqual(numpy.unique(ids[0]).tolist(), list(range(top)), "the whole vocabulary")
+
+    def test_that_are_sampled_have_the_frequencies_of_the_exact_one(self):
+        samples, temperature, seeds = 255, 1.5, 4
+        expected = numpy.exp(distributions(self.logits, temperature))
+        counts = numpy.zeros_like(expected)
+        for seed in range(seeds):
+            found = self.score(1, self.job(f"{seed}.toml", score={"distribution": "sampled", "samples": samples, "temperature": temperature, "seed": seed}))
+            ids, drawn = found["distributions/ids"], found["distributions/counts"].astype(int)
+            none = numpy.isnan(found["tokens/log_prob"])
+            self.assertEqual(drawn.sum(1).tolist(), numpy.where(none, 0, samples).tolist())
+            self.assertTrue(((drawn > 0) == (ids >= 0)).all())
+            for row in range(48):
+                there = ids[1 + row] >= 0
+                self.assertEqual(len(set(ids[1 + row][there])), there.sum(), "each token is named once")
+                counts[row, ids[1 + row][there]] += drawn[1 + row][there]
+        draws = samples * seeds
+        # Pearson's statistic, whose mean is its degrees of freedom f and whose variance is near 2 f, over tokens of 5 draws or more.
+        often = expected * draws >= 5
+        pearson = ((counts - draws * expected) ** 2 / (draws * expected))[often].sum()
+        freedom = often.sum()
+        self.assertLess(abs(pearson - freedom), 5 * numpy.sqrt(2 * freedom))
+
+    def test_that_are_sampled_are_the_same_in_every_layout(self):
+        changes = {"score": {"distribution": "sampled", "samples": 12, "seed": 3}, "parallel": {"expert_parallel": 1}}
+        one = self.score(1, self.job("one.toml", **changes))
+        for ranks in (2, 3):
+            self.expect_same(self.score(ranks, self.job(f"{ranks}.toml", **changes)), one)
+        packed = self.score(2, self.job("wide.toml", **changes, data={"sequence_length": 128}, train={"micro_batch_sequences": 2}))
+        moved = (packed["distributions/ids"] != one["distributions/ids"]).any(1).mean()
+        self.assertLess(moved, 0.02, "of the tokens some draw was moved by rounding")
+
+    def test_of_more_tokens_than_the_vocabulary_has_are_refused(self):
+        job = self.job(score={"distribution": "top", "top": self.logits.shape[1] + 1})
+        self.expect(sluice("check", job), 78, "score.top")
+
+    def test_are_told_by_their_bytes(self):
+        for changes, of_token in (({"distribution": "top", "top": 5}, 44), ({"distribution": "sampled", "samples": 5}, 25)):
+            job = self.job(score={"tokens": False, **changes})
+            self.expect(sluice("check", job), 0, f"{(24 * 12 + of_token * len(self.tokens)) / 1e3:.2f} kB")
+            self.expect(sluice("plan", job, "--ranks", 2), 0, f"and {of_token} a token")
+
+
 class Ended(ScoreTest):
     def test_anywhere_it_goes_on_to_the_same_bits(self):
+        kept = {"distribution": "sampled", "samples": 7}
         faults = [program.fault(site, 0, number, "copy") for site in ("score.step", "score.commit") for number in range(1, 6)]
-        whole = self.job("whole.toml", data={"sequence_length": 49}, train={"batch_sequences": 1})
+        whole = self.job("whole.toml", data={"sequence_length": 49}, train={"batch_sequences": 1}, score=kept)
         result = run_job(2, whole, fault=",".join(faults))
         self.expect(result, 0)
         expected = self.scores_in(self.output_of(whole))
@@ -148,7 +219,7 @@ class Ended(ScoreTest):
         for fault in faults:
             site, rank, number, _ = fault.split(":")
             name = f"whole-{site}-{rank}-{number}.toml"
-            job = self.job(name, data={"sequence_length": 49}, train={"batch_sequences": 1})
+            job = self.job(name, data={"sequence_length": 49}, train={"batch_sequences": 1}, score=kept)
             result = run_job(2, job)
             self.expect(result, 0)
             resumed += "resume    behind sequence" in result.output

@@ -80,6 +80,21 @@ TEST(MemoryPlan, counts_the_hidden_states_of_a_reference) {
   EXPECT_GE(compared.backward, alone.backward);
 }
 
+TEST(MemoryPlan, counts_the_distributions_that_a_teacher_gives_of_each_token) {
+  const test::SmallModel model;
+  Workload work = training(DType::kBFloat16);
+  const TokenLoad load{.own_sequences = 3, .group_sequences = work.micro_batch_sequences};
+  const ActivationBytes alone = plan_activations(model.description.config, work, load);
+  work.distribution_tokens = 32;
+  const ActivationBytes taught = plan_activations(model.description.config, work, load);
+  EXPECT_EQ(taught.forward, alone.forward) << "logits are made in the backward pass";
+  EXPECT_GE(taught.backward, alone.backward);
+  work.trains = false;
+  const ActivationBytes scored = plan_activations(model.description.config, work, load);
+  work.distribution_tokens = 0;
+  EXPECT_GT(scored.forward, plan_activations(model.description.config, work, load).forward);
+}
+
 TEST(MemoryPlan, counts_only_what_the_kind_of_job_needs) {
   const test::SmallModel model;
   Workload work = training(DType::kBFloat16);

@@ -123,12 +123,13 @@ DataIdentity check_sources(const Examination& job, const JobConfig& config, cons
   check_pieces(files);
   job.line("data      {}", data_text(config, files.facts()));
   check_reference(job, config, files);
+  if (files.teacher().width > 0) job.line("teacher   {}", teacher_text(config.distil, files.teacher()));
   if (config.job.kind == JobKind::kScore) {
     if (job.plan && !config.job.overwrite)
       require_same_scores(config.job.output / config.score.file,
                           score_key(job.plan->config(), job.plan->blueprint->model, files.file(0), [] {}));
     const std::int64_t documents = files.facts().front().documents, tokens = files.file(0).token_count();
-    job.line("scores    {} of {}, to {}", format_bytes(score_bytes(documents, tokens, config.score.tokens)),
+    job.line("scores    {} of {}, to {}", format_bytes(score_bytes(documents, tokens, config.score)),
              counted(documents, "document"), (config.job.output / config.score.file).string());
   }
   return {files.mixture().sequences(), files.sample_digest(), files.whole_digest()};

@@ -150,7 +150,9 @@ int plan_command(const PlanArguments& arguments) {
   print_saves(plan);
   if (plan.config().job.kind == JobKind::kScore)
     console::line("  The file of scores takes {} bytes a document{}.", kScoreBytes,
-                  plan.config().score.tokens ? fmt::format(", and {} a token", kTokenScoreBytes) : "");
+                  token_score_bytes(plan.config().score) > 0
+                      ? fmt::format(", and {} a token", token_score_bytes(plan.config().score))
+                      : "");
   if (plan.resumed)
     console::line("  It goes on from step {}, {}.", plan.resumed->found.step.step,
                   plan.resumed->found.path.string());

@@ -3,6 +3,7 @@
 #include "checkpoint/save.hpp"
 #include "data/batch.hpp"
 #include "data/packed_window.hpp"
+#include "data/score_file.hpp"
 #include "job/plan/job_plan.hpp"
 
 #include <algorithm>
@@ -25,6 +26,20 @@ std::int64_t save_staging_bytes(const JobConfig& config, const Machine& machine)
 std::int64_t pair_bytes(const DataSettings& data) {
   const std::int64_t pairs = data.pack ? std::max<std::int64_t>(1, data.sequence_length / 4) : 1;
   return pairs * std::int64_t{sizeof(PreferencePair)};
+}
+
+/// Most tokens of a distribution in the teachers' files; 0 for files that cannot be read, which the reader of the data
+/// tells.
+std::int64_t teacher_tokens(const JobConfig& config) {
+  std::int64_t tokens = 0;
+  for (const std::filesystem::path& path : config.distil.teacher) {
+    try {
+      tokens = std::max(tokens, ScoreFile::open(path).key().distribution_tokens);
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return tokens;
 }
 
 }  // namespace
@@ -55,6 +70,8 @@ Workload workload_of(const JobConfig& config, const Machine& machine) {
   work.optimizer = config.optimizer.mode();
   work.has_z_loss = work.trains && config.train.router_z_loss > 0;
   work.has_reference = prefers && config.prefer.walks_reference();
+  if (config.job.kind == JobKind::kScore) work.distribution_tokens = config.score.distribution_tokens();
+  if (config.job.kind == JobKind::kTrain) work.distribution_tokens = teacher_tokens(config);
   const bool scores_start = prefers && config.prefer.refers_to(PreferenceReference::kStart);
   work.evaluates = work.trains && (config.evaluate.every_steps > 0 || scores_start);
   if (prefers) work.pair_bytes = pair_bytes(config.data);

@@ -80,12 +80,22 @@ void require_short_sequences(const JobConfig& config, const ModelConfig& model) 
     require("generate.max_sequence_length", config.generate.max_sequence_length);
 }
 
+/// Error(kBadConfig) if the job keeps more tokens of a distribution than the vocabulary has.
+void require_fewer_tokens(const JobConfig& config, const ModelConfig& model) {
+  if (config.job.kind != JobKind::kScore || config.score.distribution != ScoreDistribution::kTop) return;
+  if (config.score.top > model.vocab_size)
+    fail({ExitCode::kBadConfig, "job.not_for_model"},
+         "score.top: found {}, expected at most {}, which is the number of tokens in the model's vocabulary",
+         config.score.top, model.vocab_size);
+}
+
 /// Description of the model that the job computes with, with adapters or frozen parameters if it asks for
 /// them.
 ModelDescription described(const JobConfig& config, const std::optional<PeftAdapter>& adapter) {
   ModelDescription model = describe_model_of(config.model);
   require_writable_experts(config, model);
   require_short_sequences(config, model.config);
+  require_fewer_tokens(config, model.config);
   model.adapters = adapter ? adapter->adapters : described_adapters(config, model.manifest);
   if (is_training(config.job.kind)) {
     require_no_dropout(model.adapters, model.manifest);

@@ -44,7 +44,12 @@ BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
           .pack = pack,
           .order = data.order,
           .seed = static_cast<std::uint64_t>(data.seed),
-          .steps = evaluates ? std::numeric_limits<std::int64_t>::max() : config.train.steps};
+          .steps = evaluates ? std::numeric_limits<std::int64_t>::max() : config.train.steps,
+          .teachers = config.job.kind == JobKind::kTrain ? config.distil.teacher
+                                                         : std::vector<std::filesystem::path>{},
+          .teacher_temperature = config.distil.temperature,
+          .keeps_places =
+              config.job.kind == JobKind::kScore && config.score.distribution == ScoreDistribution::kSampled};
 }
 
 BatchOptions held_out_options(const JobConfig& config, const std::filesystem::path& tokens,

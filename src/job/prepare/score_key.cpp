@@ -40,7 +40,13 @@ ScoreKey score_key(const JobConfig& config, const ModelDescription& model, const
   key.pack_window = config.data.pack_window;
   key.documents = file.packable_documents().documents();
   key.tokens = file.token_count();
-  key.has_tokens = config.job.kind == JobKind::kScore && config.score.tokens;
+  if (config.job.kind != JobKind::kScore) return key;
+  key.has_tokens = config.score.tokens;
+  key.distribution_tokens = config.score.distribution_tokens();
+  if (key.distribution_tokens == 0) return key;
+  key.distribution = name_of(config.score.distribution);
+  key.temperature = config.score.temperature;
+  if (config.score.distribution == ScoreDistribution::kSampled) key.distribution_seed = config.score.seed;
   return key;
 }
 

@@ -105,6 +105,12 @@ std::string single_copy_note(bool reads_neighbours, std::string_view library) {
       setting->variable(), setting->value, setting->name, setting->value);
 }
 
+std::string teacher_text(const DistilSettings& distil, const TeacherFacts& teacher) {
+  return fmt::format(
+      "{} of each distribution at temperature {:g}, learnt with the weight {:g}; {} bytes a token",
+      counted(teacher.width, "token"), teacher.temperature, distil.weight, teacher_row_bytes(teacher.width));
+}
+
 std::string data_text(const JobConfig& config, const std::vector<SourceFacts>& facts) {
   std::int64_t sequences = 0;
   for (const SourceFacts& source : facts) sequences += source.sequences;

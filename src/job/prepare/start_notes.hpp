@@ -28,6 +28,9 @@ namespace sluice {
 /// setting_without_single_copy().
 [[nodiscard]] std::string single_copy_note(bool reads_neighbours, std::string_view library);
 
+/// Text about the distributions that a training learns, for a line of the start.
+[[nodiscard]] std::string teacher_text(const DistilSettings& distil, const TeacherFacts& teacher);
+
 /// "41 sequences of 48 tokens, documents kept apart; 8 steps of 6 sequences are 1.17 epochs"; an evaluation
 /// has one epoch and does not say so. A training on several files tells of each, in a line of its own, its
 /// sequences, its share of those that the steps take, and its epochs. Of packed documents: how many there

@@ -38,4 +38,14 @@ std::int64_t device_tile_bytes() {
   return 2 * kLossTokens * kLossTileRowsOnDevice * size_of(DType::kFloat32);
 }
 
+std::int64_t distribution_bytes(std::int64_t tokens, bool on_device) {
+  if (tokens == 0) return 0;
+  // Copies of a tile in float32, one of them summed in float64; of each token an id, a value, and what they are
+  // searched and counted with.
+  const std::int64_t tiles =
+      5 * size_of(DType::kFloat32) * (on_device ? kLossTileRowsOnDevice : kLossTileRows);
+  const std::int64_t of_token = 12 * size_of(DType::kInt64) * tokens;
+  return kLossTokens * (tiles + of_token);
+}
+
 }  // namespace sluice::blocks::embedding_and_head

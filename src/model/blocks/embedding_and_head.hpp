@@ -20,6 +20,8 @@ inline constexpr std::string_view kHead = "lm_head.weight";
                                            std::int64_t all_tokens, std::int64_t element_bytes);
 /// Activations of the head and the loss, forward and backward, for the tokens of one micro-batch.
 [[nodiscard]] BlockActivations head_activations(const ModelConfig& config);
+/// Additional bytes of the head for `tokens` tokens of each distribution, which are found, drawn or learnt.
+[[nodiscard]] std::int64_t distribution_bytes(std::int64_t tokens, bool on_device);
 /// Additional bytes of head and loss on a device, whose tiles of logits and gradients are wider.
 [[nodiscard]] std::int64_t device_tile_bytes();
 
