@@ -31,6 +31,8 @@ void train(JobContext& context) {
   const JobConfig files = with_token_files(context);
   BatchSource batches(context.comm, batch_options(files, model.config.vocab_size));
   if (context.is_root()) console::line("data      {}", data_text(config, batches.facts()));
+  if (context.is_root() && config.distil.learns())
+    console::line("teacher   {}", teacher_text(config.distil, batches.teacher()));
   HeldOut held_out(context, files.evaluate.tokens);
   TrainingState state(context, batches);
   if (is_done_already(context, state)) return;

@@ -41,6 +41,7 @@ TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& l
                {.expected_rows = context.config().train.steps,
                 .held_out_files = held_out_files,
                 .prefers = context.config().job.kind == JobKind::kPrefer,
+                .distils = context.config().distil.learns(),
                 .sources = sources,
                 .samples = samples}) {
   tell_processor(context, rates_.product_rate);

@@ -37,6 +37,15 @@ std::string preference_text(const PreferenceRow& row) {
       row.rejected_log_prob);
 }
 
+/// Text of the parts of a step's loss, "  own 3.21000, teacher 2.95000 (entropy 2.50000)"; "" in a job without a teacher.
+std::string distil_text(const DistilRow& row) {
+  if (std::isnan(row.own_loss)) return "";
+  return fmt::format(
+      "  own {:.5f}{}{}", row.own_loss,
+      std::isnan(row.teacher_loss) ? "" : fmt::format(", teacher {:.5f}", row.teacher_loss),
+      std::isnan(row.teacher_entropy) ? "" : fmt::format(" (entropy {:.5f})", row.teacher_entropy));
+}
+
 /// Text of the load of the busiest expert over the mean of its layer, "  experts to 2.1x, 3 unused"; ""
 /// without MoE layers.
 std::string expert_text(const TrainRow& row, std::int64_t experts) {
@@ -70,6 +79,8 @@ TrainRow row_of_step(std::int64_t step, const StepMetrics& metrics, double learn
   if (const auto& found = metrics.preferences)
     row.preferences = {found->chosen_reward, found->rejected_reward, found->margin(),
                        found->accuracy,      found->chosen_log_prob, found->rejected_log_prob};
+  if (const auto& found = metrics.distil)
+    row.distil = {found->own_loss, found->teacher_loss, found->teacher_entropy};
   return row;
 }
 
@@ -79,12 +90,13 @@ bool has_held_out_loss(const TrainRow& row) {
 
 std::string step_line(const TrainRow& row, std::int64_t steps, std::int64_t experts, double seconds_left) {
   return fmt::format(
-      "step {}/{}  loss {:.5f}{}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} "
+      "step {}/{}  loss {:.5f}{}{}{}  grad norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {:.3f} TFLOP/s (MFU {:.0f} "
       "%){}  peak {}  left {}{}",
       row.step, steps, row.loss, held_out_text(row.held_out_loss), preference_text(row.preferences),
-      row.grad_norm, row.learning_rate, row.tokens_per_second, row.model_flops_per_second / 1e12,
-      100 * row.mfu, expert_text(row, experts), format_mib(*std::ranges::max_element(row.peak_bytes)),
-      console::time_text(seconds_left), row.left_out != 0 ? "  update skipped" : "");
+      distil_text(row.distil), row.grad_norm, row.learning_rate, row.tokens_per_second,
+      row.model_flops_per_second / 1e12, 100 * row.mfu, expert_text(row, experts),
+      format_mib(*std::ranges::max_element(row.peak_bytes)), console::time_text(seconds_left),
+      row.left_out != 0 ? "  update skipped" : "");
 }
 
 double seconds_left(std::int64_t step, std::int64_t first, std::int64_t total, double seconds_since_first) {

@@ -97,6 +97,29 @@ void add_preferences(std::vector<StepColumn>& columns) {
       &PreferenceRow::rejected_log_prob);
 }
 
+void add_distil(std::vector<StepColumn>& columns) {
+  const auto add = [&](const char* path, const char* description, double DistilRow::*member) {
+    columns.push_back(
+        {{path, DType::kFloat64, "nat/token", description},
+         [member](const TrainRow& row) -> MetricValues { return std::vector{row.distil.*member}; }});
+  };
+  add("/train/own_loss", "Mean cross-entropy over all tokens of the step", &DistilRow::own_loss);
+  add("/train/teacher_loss",
+      "Mean cross-entropy against the teacher's distributions, over the tokens of the step that have one",
+      &DistilRow::teacher_loss);
+  add("/train/teacher_entropy",
+      "Mean entropy of these distributions, all tokens that are not named as one: the least that teacher_loss can be; "
+      "NaN if they were drawn",
+      &DistilRow::teacher_entropy);
+}
+
+/// What /train/loss is.
+const char* loss_text(const MetricsHeader& header) {
+  if (header.prefers) return "Loss of the step, as [prefer] of job_toml defines it, mean over its pairs";
+  if (header.distils) return "Loss of the step, as [distil] of job_toml defines it, mean over all tokens";
+  return "Mean cross-entropy over all tokens of the step";
+}
+
 void add_epochs(const MetricsHeader& header, std::vector<StepColumn>& columns) {
   columns.push_back(
       {{"/train/epochs",
@@ -126,9 +149,7 @@ std::vector<EvaluationColumn> evaluation_columns(const std::string& prefix, cons
 
 std::vector<StepColumn> step_columns(const MetricsHeader& header) {
   std::vector<StepColumn> columns{
-      {{"/train/loss", DType::kFloat64, header.prefers ? "1" : "nat/token",
-        header.prefers ? "Loss of the step, as [prefer] of job_toml defines it, mean over its pairs"
-                       : "Mean cross-entropy over all tokens of the step"},
+      {{"/train/loss", DType::kFloat64, header.prefers ? "1" : "nat/token", loss_text(header)},
        scalar(&TrainRow::loss)},
       {{"/train/grad_norm", DType::kFloat64, "1", "Euclidean norm of the whole gradient, before clipping"},
        scalar(&TrainRow::grad_norm)},
@@ -190,6 +211,7 @@ std::vector<StepColumn> step_columns(const MetricsHeader& header) {
          list(&TrainRow::device_peak_bytes)});
   if (header.moe_layers > 0) add_moe(header, columns);
   if (header.prefers) add_preferences(columns);
+  if (header.distils) add_distil(columns);
   if (header.sources > 0) add_epochs(header, columns);
   if (header.held_out_files > 0) add_held_out(header, columns);
   columns.push_back({{"/train/step", DType::kInt64, "steps",

@@ -27,6 +27,7 @@ struct MetricsHeader {
   std::int64_t documents = 0;       ///< number of documents that will be evaluated; 0: no /evaluate
   std::int64_t held_out_files = 0;  ///< number of files evaluated while training; 0: no /train/held_out_loss
   bool prefers = false;             ///< whether the job learns preferences; otherwise no /rewards and /logps
+  bool distils = false;             ///< whether the job learns from a teacher; otherwise no /train/own_loss
   std::int64_t sources = 0;         ///< number of token files to train on; 0: no /train/epochs
   std::int64_t samples = 0;         ///< most answers while training; 0: no /samples
   std::int64_t sample_tokens = 0;   ///< most tokens of one sample
@@ -40,6 +41,13 @@ struct PreferenceRow {
   double accuracy = chosen_reward;
   double chosen_log_prob = chosen_reward;
   double rejected_log_prob = chosen_reward;
+};
+
+/// The parts of the loss of a step that learns from a teacher; NaN where a step has none.
+struct DistilRow {
+  double own_loss = std::numeric_limits<double>::quiet_NaN();
+  double teacher_loss = own_loss;
+  double teacher_entropy = own_loss;
 };
 
 /// Row of one step.
@@ -65,6 +73,7 @@ struct TrainRow {
   std::vector<double> held_out_loss{};
   std::vector<double> epochs{};  ///< epochs of each source
   PreferenceRow preferences{};
+  DistilRow distil{};
   std::int64_t left_out = 0;                ///< whether the update was skipped: 1 or 0
   std::vector<std::int64_t> peak_bytes;     ///< peak bytes of each rank
   std::vector<std::int64_t> planned_bytes;  ///< planned bytes of each rank

@@ -27,6 +27,7 @@ struct StepMetrics {
   /// [MoE layers x experts]: tokens (times k) that chose each expert
   std::vector<std::int64_t> expert_tokens;
   std::optional<PreferenceMetrics> preferences{};  ///< preferences, if the job learns these
+  std::optional<DistilMetrics> distil{};           ///< parts of the loss, if the job learns from a teacher
   PhaseSeconds phase_seconds{};
   LeftOut left_out = LeftOut::kNo;
   std::string finding{};  ///< why the update was skipped: "loss nan, first in the output of layer 2", or ""

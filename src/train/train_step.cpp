@@ -130,6 +130,7 @@ bool Trainer::head(StepState& step) {
   const ObjectiveResult result = step.objective->finish(sums);
   step.metrics.loss = result.loss;
   step.metrics.preferences = result.preferences;
+  step.metrics.distil = result.distil;
   if (std::isfinite(step.metrics.loss) && step.metrics.loss <= step.largest_loss) {
     reducer_.reduce(stages_.head);
     return true;
@@ -156,8 +157,12 @@ std::vector<double> Trainer::head_losses(StepState& step) {
   for (std::size_t i = 0; i < step.micro_batches.size(); ++i) {
     TrainedMicroBatch& micro_batch = step.micro_batches[i];
     dropout_.first_token = micro_batch.first_token;
-    Decoder::Head result = decoder_.head(micro_batch.hidden, micro_batch.targets, objective.coefficients(i));
+    ops::BesideTargets beside;
+    if (micro_batch.teacher) beside = *micro_batch.teacher;
+    Decoder::Head result =
+        decoder_.head(micro_batch.hidden, micro_batch.targets, objective.coefficients(i), beside);
     objective.add(i, result.losses, sums);
+    if (result.taught) objective.add_taught(*result.taught, sums);
     micro_batch.d_x = std::move(result.d_x);
     if (step.activations == Activations::kLetGo) micro_batch.hidden.reset();
   }

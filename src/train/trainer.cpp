@@ -74,6 +74,7 @@ std::vector<TrainedMicroBatch> Trainer::split(const Batch& batch) const {
   for (MicroBatch& micro_batch :
        split_batch(batch, options_.train.micro_batch_sequences, decoder_.device(), prompts)) {
     const std::int64_t tokens = micro_batch.inputs.numel();
+    if (micro_batch.teacher) micro_batch.teacher->weight = options_.distil->weight;
     out.push_back(
         {std::move(micro_batch), token, std::vector<LayerActivations>(decoder_.config().layers.size())});
     token += tokens;
@@ -83,6 +84,8 @@ std::vector<TrainedMicroBatch> Trainer::split(const Batch& batch) const {
 
 /// Collective over the communicator. The objective of a step on this batch.
 std::unique_ptr<Objective> Trainer::objective_of(const Batch& batch) const {
+  if (options_.distil)
+    return std::make_unique<DistilObjective>(batch.loss_divisor(), batch.teacher_facts.is_exact);
   if (!options_.prefer) return std::make_unique<CrossEntropyObjective>(batch.loss_divisor());
   PreferenceBatch pairs(*options_.prefer, batch);
   PreferenceSums counts = pairs.counts();

@@ -14,6 +14,7 @@ struct TrainerOptions {
   TrainSettings train{};
   OptimizerSettings optimizer{};
   std::optional<PreferSettings> prefer{};  ///< what is learnt of pairs; nothing: cross-entropy is learnt
+  std::optional<DistilSettings> distil{};  ///< how a teacher's distributions are learnt; nothing without one
   double adapter_dropout = 0;              ///< dropout of the inputs of LoRA adapters
   std::uint64_t adapter_seed = 0;          ///< seed of that dropout
   OnNonFinite on_nonfinite = OnNonFinite::kStop;

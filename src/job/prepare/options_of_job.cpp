@@ -73,6 +73,7 @@ TrainerOptions trainer_options(const JobConfig& config, const ModelDescription& 
       .train = config.train,
       .optimizer = config.optimizer,
       .prefer = config.job.kind == JobKind::kPrefer ? std::optional(config.prefer) : std::nullopt,
+      .distil = config.distil.learns() ? std::optional(config.distil) : std::nullopt,
       .adapter_dropout = model.adapters.dropout,
       .adapter_seed = static_cast<std::uint64_t>(config.lora.seed),
       .on_nonfinite = config.guard.on_nonfinite};

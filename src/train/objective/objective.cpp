@@ -2,7 +2,30 @@
 
 #include "ops/buffers/host_values.hpp"
 
+#include <limits>
+
 namespace sluice {
+
+void DistilObjective::add(std::size_t /*micro_batch*/, const at::Tensor& losses,
+                          std::vector<double>& sums) const {
+  sums[kLosses] += losses.sum().item<double>();
+}
+
+void DistilObjective::add_taught(const ops::TaughtLosses& parts, std::vector<double>& sums) const {
+  sums[kOwnLosses] += parts.own.sum().item<double>();
+  sums[kTeacherLosses] += parts.teacher.sum().item<double>();
+  sums[kEntropies] += parts.entropies.sum().item<double>();
+  sums[kTaughtTokens] += static_cast<double>(parts.is_taught.sum().item<std::int64_t>());
+}
+
+ObjectiveResult DistilObjective::finish(std::span<const double> sums) const {
+  const double taught = sums[kTaughtTokens], none = std::numeric_limits<double>::quiet_NaN();
+  return {
+      .loss = sums[kLosses] / targets_,
+      .distil = DistilMetrics{.own_loss = sums[kOwnLosses] / targets_,
+                              .teacher_loss = taught > 0 ? sums[kTeacherLosses] / taught : none,
+                              .teacher_entropy = taught > 0 && is_exact_ ? sums[kEntropies] / taught : none}};
+}
 
 /// Sequences of a micro-batch that has `tokens` tokens.
 Range PreferenceObjective::sequences_of(std::size_t micro_batch, std::int64_t tokens) const {

@@ -33,6 +33,8 @@ class Objective {
   [[nodiscard]] virtual std::vector<double> no_sums() const = 0;
   /// Adds a micro-batch with the `losses` [b, L] (float64) of its tokens.
   virtual void add(std::size_t micro_batch, const at::Tensor& losses, std::vector<double>& sums) const = 0;
+  /// Adds the parts of the same losses, which they have where tokens have a teacher.
+  virtual void add_taught(const ops::TaughtLosses& /*parts*/, std::vector<double>& /*sums*/) const {}
   /// The step's loss from the sums over all ranks.
   [[nodiscard]] virtual ObjectiveResult finish(std::span<const double> sums) const = 0;
 
@@ -57,6 +59,26 @@ class CrossEntropyObjective final : public Objective {
 
  private:
   double targets_;
+};
+
+/// The mean loss of the targets of the global batch, of which there are `targets`, each as ops::TeacherTokens has it.
+class DistilObjective final : public Objective {
+ public:
+  /// `is_exact`: whether the entropy of the teacher's distributions is known.
+  DistilObjective(double targets, bool is_exact) : targets_(targets), is_exact_(is_exact) {}
+  [[nodiscard]] ops::LossCoefficients coefficients(std::size_t /*micro_batch*/) const override {
+    return 1 / targets_;
+  }
+  [[nodiscard]] std::vector<double> no_sums() const override { return std::vector<double>(kSumCount, 0.0); }
+  void add(std::size_t micro_batch, const at::Tensor& losses, std::vector<double>& sums) const override;
+  void add_taught(const ops::TaughtLosses& parts, std::vector<double>& sums) const override;
+  [[nodiscard]] ObjectiveResult finish(std::span<const double> sums) const override;
+
+ private:
+  enum Sum : std::uint8_t { kLosses, kOwnLosses, kTeacherLosses, kEntropies, kTaughtTokens, kSumCount };
+
+  double targets_;
+  bool is_exact_;
 };
 
 /// Preference between the answers of pairs, as preference_loss() has it.
