@@ -238,6 +238,11 @@ class Check(JobTest):
                        generate__prompts=example / "prompts.jsonl")
         self.expect(result, 0, "rows of JSON", "3 ranks")
 
+    def test_the_student_of_the_quickstart(self):
+        result = check("quickstart-student.toml", ranks=3, model__path=SOURCE / "configs/quickstart-student", data__tokens=FIXTURES / "moby-dick.tokens.h5",
+                       evaluate__tokens=FIXTURES / "moby-dick.tokens.h5")
+        self.expect(result, 65, "4333504 parameters", "1. distil.teacher: ", "runs/teacher/scores.h5")
+
     def test_the_case_of_three_nodes(self):
         file = "qwen3.5-35b-a3b-3-nodes.toml"
         case = {"ranks": 3, "model__path": MODELS / "Qwen3.5-35B-A3B", "checkpoint__every_minutes": 0}
@@ -397,7 +402,7 @@ class Check(JobTest):
 
     def test_every_file_of_configs_is_tested_here(self):
         files = {path.name for path in (SOURCE / "configs").glob("*.toml")}
-        self.assertEqual(files, {"quickstart.toml", "quickstart-preferences.toml", "qwen3.5-35b-a3b-1-node-disk.toml", "qwen3.5-35b-a3b-3-nodes.toml",
+        self.assertEqual(files, {"quickstart.toml", "quickstart-preferences.toml", "quickstart-student.toml", "qwen3.5-35b-a3b-1-node-disk.toml", "qwen3.5-35b-a3b-3-nodes.toml",
                                  "qwen3.5-35b-a3b-lora-1-node.toml", "qwen3.5-35b-a3b-lora-3-nodes.toml", "qwen3.5-35b-a3b-gpus.toml",
                                  *(f"{name.lower()}-{kind}.toml" for name in Plan.THREE_NODES for kind in ("3-nodes", "lora-3-nodes"))})
 
