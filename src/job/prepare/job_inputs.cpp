@@ -92,6 +92,7 @@ std::vector<JobInput> job_inputs(const fs::path& job_file, const JobConfig& conf
   for (const SourceSettings& source : config.data.source) inputs.add(source.tokens);
   for (const fs::path& tokens : config.evaluate.tokens) inputs.add(tokens);
   for (const fs::path& scores : config.prefer.reference.files) inputs.add(scores);
+  for (const fs::path& scores : config.distil.teacher) inputs.add(scores);
   inputs.add(config.generate.prompts);
   return inputs.take();
 }
