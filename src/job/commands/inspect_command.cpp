@@ -10,8 +10,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <map>
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,70 +25,50 @@ struct InspectArguments {
 
 using nlohmann::json;
 
-/// Number and bytes of tensors of one kind.
-struct Share {
-  std::int64_t tensors = 0;
-  std::int64_t parameters = 0;
-};
-
-/// All results of an inspection.
-struct Inspection {
-  ModelDescription model;
-  std::map<std::string_view, Share> roles;
-  std::int64_t active_parameters = 0;  ///< active parameters per token
-  std::optional<CheckpointIndex> files;
-  /// Bytes keyed by element type, or by the form of quantised weights.
-  std::map<std::string, Share> file_forms;
-  std::int64_t file_bytes = 0;
-};
-
-Inspection inspect(const fs::path& directory) {
-  Inspection out{describe_published_model(directory), {}, 0, {}, {}, 0};
-  for (const int index : out.model.manifest.checkpoint_tensors()) {
-    const TensorInfo& tensor = out.model.manifest[index];
-    Share& share = out.roles[name_of(tensor.role)];
-    ++share.tensors;
-    if (tensor.kind == TensorKind::kParameter) share.parameters += tensor.element_count();
-  }
-  out.active_parameters = active_parameters(out.model);
-  if (!holds_weights(directory)) return out;
-  out.files = read_checkpoint_index(directory);
-  require_listed_tensors(*out.files);
-  for (const CheckpointEntry& entry : out.files->entries) {
-    Share& share = out.file_forms[out.files->form_of(entry)];
-    ++share.tensors;
-    share.parameters += element_count(entry.shape);
-    out.file_bytes += out.files->stored_bytes(entry);
-  }
-  return out;
+/// Adds a tensor to the numbers of its kind: `tensors`, and `what`, of which it has `count`.
+void add_tensor(json& kind, const char* what, std::int64_t count) {
+  if (kind.is_null()) kind = {{"tensors", 0}, {what, 0}};
+  kind["tensors"] = kind["tensors"].get<std::int64_t>() + 1;
+  kind[what] = kind[what].get<std::int64_t>() + count;
 }
 
-std::int64_t published_bytes(const ModelDescription& model) {
-  return model.manifest.parameter_count() * size_of(model.config.published_dtype);
+/// Files of weights by their headers, and their tensors by element type, or by the form of quantised weights.
+json files_of(const CheckpointIndex& index) {
+  json files{{"count", index.files.size()}, {"tensors", index.entries.size()}, {"dtypes", json::object()}};
+  std::int64_t bytes = 0;
+  for (const CheckpointEntry& entry : index.entries) {
+    add_tensor(files["dtypes"][index.form_of(entry)], "elements", element_count(entry.shape));
+    bytes += index.stored_bytes(entry);
+  }
+  files["bytes"] = bytes;
+  return files;
 }
 
-json as_json(const Inspection& i) {
-  const ModelConfig& config = i.model.config;
+/// What a model consists of, by its config.json and, if there are weights, the headers of their files.
+json inspect(const ModelDescription& model, const fs::path& directory) {
+  const ModelConfig& config = model.config;
   json out{{"model_type", config.model_type},
-           {"parameters", i.model.manifest.parameter_count()},
-           {"active_parameters", i.active_parameters},
-           {"tensors", i.model.manifest.checkpoint_tensors().size()},
+           {"parameters", model.manifest.parameter_count()},
+           {"active_parameters", active_parameters(model)},
+           {"tensors", model.manifest.checkpoint_tensors().size()},
            {"dtype", name_of(config.published_dtype)},
-           {"bytes", published_bytes(i.model)},
+           {"bytes", model.manifest.parameter_count() * size_of(config.published_dtype)},
            {"experts", config.experts},
            {"experts_per_token", config.experts_per_token},
            {"tied_embeddings", config.tie_word_embeddings},
-           {"structure_hash", i.model.manifest.structure_hash().hex()},
+           {"structure_hash", model.manifest.structure_hash().hex()},
            {"unknown_keys", config.unknown_keys}};
   for (const LayerBlock& block : layer_blocks())
     out["layers"][std::string(block.name)] = block.count_in(config);
-  for (const auto& [role, share] : i.roles)
-    out["roles"][std::string(role)] = {{"tensors", share.tensors}, {"parameters", share.parameters}};
-  if (!i.files) return out;
-  out["files"] = {
-      {"count", i.files->files.size()}, {"tensors", i.files->entries.size()}, {"bytes", i.file_bytes}};
-  for (const auto& [form, share] : i.file_forms)
-    out["files"]["dtypes"][form] = {{"tensors", share.tensors}, {"elements", share.parameters}};
+  for (const int index : model.manifest.checkpoint_tensors()) {
+    const TensorInfo& tensor = model.manifest[index];
+    add_tensor(out["roles"][std::string(name_of(tensor.role))], "parameters",
+               tensor.kind == TensorKind::kParameter ? tensor.element_count() : 0);
+  }
+  if (!holds_weights(directory)) return out;
+  const CheckpointIndex index = read_checkpoint_index(directory);
+  require_listed_tensors(index);
+  out["files"] = files_of(index);
   return out;
 }
 
@@ -102,38 +81,38 @@ std::string layer_counts(const ModelConfig& config, bool mixing_tokens) {
   return fmt::format("{}", fmt::join(counts, ", "));
 }
 
-void print_model(const Inspection& i) {
-  const ModelConfig& config = i.model.config;
-  console::line("model      {}, {} in {}", config.model_type, format_bytes(published_bytes(i.model)),
-                name_of(config.published_dtype));
-  console::line("parameters {}, {} of them active for a token", i.model.manifest.parameter_count(),
-                i.active_parameters);
+void print_model(const ModelConfig& config, const json& model) {
+  console::line("model      {}, {} in {}", config.model_type,
+                format_bytes(model["bytes"].get<std::int64_t>()), name_of(config.published_dtype));
+  console::line("parameters {}, {} of them active for a token", model["parameters"].dump(),
+                model["active_parameters"].dump());
   console::line("layers     {}: {}; {}", config.layer_count(), layer_counts(config, /*mixing_tokens=*/true),
                 layer_counts(config, /*mixing_tokens=*/false));
   if (config.experts > 0)
     console::line("experts    {} a layer, {} for each token{}", config.experts, config.experts_per_token,
                   config.shared_expert_intermediate_size > 0 ? ", and a shared one" : "");
-  console::line("structure  {}", i.model.manifest.structure_hash().hex());
+  console::line("structure  {}", model["structure_hash"].get<std::string>());
   if (!config.unknown_keys.empty())
     console::line("unknown    keys of config.json: {}", fmt::join(config.unknown_keys, ", "));
 }
 
-void print_roles(const Inspection& i) {
+void print_roles(const json& model) {
   std::vector<std::vector<std::string>> rows{{"", "tensors", "parameters"}};
-  for (const auto& [role, share] : i.roles)
-    rows.push_back({std::string(role), fmt::to_string(share.tensors), fmt::to_string(share.parameters)});
-  rows.push_back({"all", fmt::to_string(i.model.manifest.checkpoint_tensors().size()),
-                  fmt::to_string(i.model.manifest.parameter_count())});
+  for (const auto& [role, kind] : model["roles"].items())
+    rows.push_back({role, kind["tensors"].dump(), kind["parameters"].dump()});
+  rows.push_back({"all", model["tensors"].dump(), model["parameters"].dump()});
   console::write_line(console::table(rows));
 }
 
-void print_files(const Inspection& i) {
-  if (!i.files) return console::line("weights    none here: this is from config.json alone");
-  console::line("weights    {}, {} in {}", counted(std::ssize(i.files->entries), "tensor"),
-                format_bytes(i.file_bytes), counted(std::ssize(i.files->files), "file"));
-  for (const auto& [form, share] : i.file_forms)
-    console::line("           {}: {}, {}", form, counted(share.tensors, "tensor"),
-                  counted(share.parameters, "element"));
+void print_files(const json& model) {
+  if (!model.contains("files")) return console::line("weights    none here: this is from config.json alone");
+  const json& files = model["files"];
+  console::line("weights    {}, {} in {}", counted(files["tensors"].get<std::int64_t>(), "tensor"),
+                format_bytes(files["bytes"].get<std::int64_t>()),
+                counted(files["count"].get<std::int64_t>(), "file"));
+  for (const auto& [form, kind] : files["dtypes"].items())
+    console::line("           {}: {}, {}", form, counted(kind["tensors"].get<std::int64_t>(), "tensor"),
+                  counted(kind["elements"].get<std::int64_t>(), "element"));
 }
 
 /// Directory of a model; a config.json stands for its directory.
@@ -147,14 +126,16 @@ fs::path directory_of(const fs::path& model) {
 
 /// Describes a model from config.json and, if there are weights, the headers of their files.
 int inspect_command(const InspectArguments& arguments) {
-  const Inspection inspection = inspect(directory_of(arguments.model));
+  const fs::path directory = directory_of(arguments.model);
+  const ModelDescription described = describe_published_model(directory);
+  const json model = inspect(described, directory);
   if (arguments.json) {
-    print_json(as_json(inspection));
+    print_json(model);
     return 0;
   }
-  print_model(inspection);
-  print_roles(inspection);
-  print_files(inspection);
+  print_model(described.config, model);
+  print_roles(model);
+  print_files(model);
   return 0;
 }
 
