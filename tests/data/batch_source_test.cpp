@@ -505,6 +505,7 @@ TEST(BatchSource, gives_pairs_the_log_probabilities_of_the_reference) {
   BatchOptions packed = options(pairs(directory, 7), 4, 100);
   packed.file.sequence_length = 10;
   packed.pack = PackOptions{.window = 100, .unit = PackUnit::kPair};
+  packed.steps = 1;
   BatchSource source(test_world(), packed);
   const ReferenceOptions right{{scores_of(directory, packed, 1)}, "s", 100};
   source.take_reference(right);

@@ -110,6 +110,8 @@ class Runner:
         expected, found = self.numbers_of_one_rank(way.does_first), self.numbers(job, way.ranks, way.does)
         if way.does == "generate":
             return self.expect_equal("answers", found.answers, expected.answers)
+        if way.does == "score" and self.task.dtype == "bfloat16":  # whose roundings few tokens do not make up for
+            return self.expect_near("mean loss", [found.losses.mean()], [expected.losses.mean()], loss_tolerance(self.task))
         if way.does in ("evaluate", "score"):
             return self.expect_near("loss", found.losses, expected.losses, loss_tolerance(self.task))
         # A token that went elsewhere may have any loss and gradient, and only in bfloat16 one does.
