@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """The tests that a change reaches, for tools/test.sh.
 
-    changed_tests.py BUILD_DIR [BASE]         two lines: the targets to build, and an expression for ctest -R. A changed header counts
-                                              for every folder whose objects include it, as the build last saw; suites come from
-                                              tests/reach.txt
+    changed_tests.py BUILD_DIR BASE SECONDS   two lines: the targets to build, and an expression for ctest -R: the tests that
+                                              tests/reach.txt names for what changed, the first of each file first, as many as cost these
+                                              processor seconds by tests/COST.md. What is left out goes to stderr
     changed_tests.py BUILD_DIR BASE --linked  two lines: an expression for ctest -R, and the fuzz targets: all of a finished build whose
                                               programs are linked from an object that was compiled of something changed. What is left
                                               out goes to stderr
 
-A change is what differs from the commit BASE (HEAD if left out) in the working tree.
+A change is what differs from the commit BASE in the working tree.
 """
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -18,7 +19,12 @@ import re
 import subprocess
 import sys
 
+import test_cost
+
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
+# Tests of what is not compiled, and the two that read every file.
+TESTS_OF_FOLDER = {"configs": "job_commands|job_quickstart.*", "slurm": "slurm_.*|hosts_Launch", "tools": "tools.*"}
+TESTS_OF_ALL = ["documents", "layers"]
 
 
 def run(*words):
@@ -27,12 +33,6 @@ def run(*words):
 
 def changed_files(base):
     return run("tools/changed_files.sh", base).split()
-
-
-def folder_of(path):
-    """"src/train" of src/train/guard/limits.cpp, "jobs" of jobs/train.cpp."""
-    parts = pathlib.PurePath(path).parts
-    return "/".join(parts[:2]) if parts[0] in ("src", "tests") and len(parts) > 2 else parts[0]
 
 
 def objects_of(build, files):
@@ -48,8 +48,45 @@ def objects_of(build, files):
 
 
 def table():
-    lines = (SOURCE / "tests/reach.txt").read_text().splitlines()
-    return {words[0]: words[1:] for words in map(str.split, lines) if words and not words[0].startswith("#")}
+    """Of each file of src/ and jobs/, the tests that run it."""
+    rows = [line.split() for line in (SOURCE / "tests/reach.txt").read_text().splitlines() if not line.startswith("#")]
+    return {words[0]: words[1:] for words in rows}
+
+
+def in_turn(lists):
+    """The first of each list, then the second of each, ...; each once."""
+    columns = itertools.zip_longest(*lists)
+    return list(dict.fromkeys(name for column in columns for name in column if name))
+
+
+def tests_of(path, rows, tests):
+    """Names of the tests of a changed file, those that see most first. A file that is new, or that has nothing to run, has those of the
+    files of the same name or else of its folder."""
+    parts = pathlib.PurePath(path).parts
+    if parts[0] in ("src", "jobs"):
+        near = [row for file, row in rows.items() if pathlib.PurePath(file).with_suffix("") == pathlib.PurePath(path).with_suffix("")]
+        folder = [row for file, row in rows.items() if pathlib.PurePath(file).parent == pathlib.PurePath(path).parent]
+        return rows.get(path) or in_turn(near or folder)
+    if path.startswith("tests/jobs/"):
+        pattern = f"job_{pathlib.PurePath(path).name.removesuffix('_test.py')}(_.*)?"
+    elif parts[0] == "tests":
+        return [name for name, folder, _ in tests if folder == parts[1]]
+    else:
+        pattern = TESTS_OF_FOLDER.get(parts[0], "")
+    return [name for name, _, _ in tests if re.fullmatch(pattern, name)]
+
+
+def within(seconds, names):
+    """The names whose tests cost no more together, each that still fits, and the others."""
+    costs, chosen, others = test_cost.known_seconds(), [], []
+    for name in names:
+        cost = costs.get(name, 1.0)
+        if cost > seconds:
+            others.append(name)
+            continue
+        seconds -= cost
+        chosen.append(name)
+    return chosen, others
 
 
 def all_tests(build):
@@ -95,22 +132,22 @@ def print_linked(build, base):
     print(" ".join(chosen_fuzzers))
 
 
+def print_chosen(build, base, seconds):
+    tests, rows = all_tests(build), table()
+    found = in_turn(tests_of(path, rows, tests) for path in changed_files(base))
+    chosen, others = within(seconds, found)
+    chosen = [test for test in tests if test[0] in chosen + TESTS_OF_ALL]
+    print(f"{len(chosen)} tests within {seconds:g} processor seconds; left out: {' '.join(others) or 'none'}", file=sys.stderr)
+    print(" ".join(sorted(targets_of(build, set().union(*(programs for _, _, programs in chosen))))))
+    print(expression_for(name for name, _, _ in chosen))
+
+
 def main():
-    build = pathlib.Path(sys.argv[1]).resolve()
-    if "--linked" in sys.argv:
-        return print_linked(build, sys.argv[2])
-    files = changed_files(sys.argv[2] if len(sys.argv) > 2 else "HEAD")
-    folders = {folder_of(path) for path in files}
-    folders |= set(map(folder_of, objects_of(build, [path for path in files if path.endswith((".hpp", ".h"))])))
-    patterns = [pattern for folder in folders for pattern in table().get(folder, [])]
-    patterns += [f"job_{pathlib.Path(path).name.removesuffix('_test.py')}(_.*)?" for path in files if path.startswith("tests/jobs/")]
-    suites = [re.compile(pattern) for pattern in patterns]
-    own = {folder.partition("/")[2] for folder in folders if folder.startswith(("src/", "tests/"))}
-    chosen = [test for test in all_tests(build)
-              if test[1] in own - {"jobs", "slurm", "support"} or test[0] in ("layers", "documents")
-              or any(suite.fullmatch(test[0]) for suite in suites)]
-    print(" ".join(sorted(targets_of(build, set().union(*(test[2] for test in chosen), set())))))
-    print(expression_for(test[0] for test in chosen))
+    build, base, rest = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], sys.argv[3]
+    if rest == "--linked":
+        print_linked(build, base)
+    else:
+        print_chosen(build, base, float(rest))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@
 #   tools/test.sh --full    also the quickstart and what its model has learnt, a build file by file (the others compile several at a time, where one may lean on
 #                           another's includes), clang-tidy over every file, what runs threads of its own under ThreadSanitizer, the
 #                           numeric tests under every kernel choice of the libraries below, and the whole project under ASan and UBSan
-#   tools/test.sh --changed [BASE]   for use while working: format, and of the release build the tests that the change since the
-#                           commit BASE (HEAD if left out) reaches, by the build's own graph and tests/reach.txt
+#   tools/test.sh --changed [BASE [SECONDS]]   for use while working: format, and of the release build the tests that run what has changed
+#                           since the commit BASE (HEAD if left out), by tests/reach.txt, as many as cost SECONDS (100) of a processor
 #   tools/test.sh --cuda    these alone: everything built and linked with CUDA and NCCL, against a CUDA LibTorch and without
 #                           LibTorch, and the tests that need no GPU on both builds; the sources for CUDA compiled for Arm
 # All phases run even if one fails; the exit status is 0 only if none did.
@@ -19,12 +19,13 @@ full=false
 cuda=false
 changed=false
 base=HEAD
+budget=
 case ${1-} in
   "") ;;
   --full) full=true ;;
-  --changed) changed=true; base=${2:-HEAD} ;;
+  --changed) changed=true; base=${2:-HEAD}; budget=${3:-100} ;;
   --cuda) cuda=true ;;
-  *) echo "usage: tools/test.sh [--full | --changed [BASE] | --cuda]" >&2; exit 64 ;;
+  *) echo "usage: tools/test.sh [--full | --changed [BASE [SECONDS]] | --cuda]" >&2; exit 64 ;;
 esac
 
 fuzz_seconds=20
@@ -103,11 +104,11 @@ name_host_tests() {
 # it takes.
 run_tests() { ctest --test-dir "$1" --output-on-failure --no-tests=error --parallel $(($(nproc) + 1)) "${@:2}"; }
 
-# Builds and runs what the change since ${base} reaches.
+# Builds and runs what the change since ${base} reaches, within ${budget}.
 test_changed() {
   local reached targets
   [[ -e build/release/build.ninja ]] || cmake --preset release || return 1
-  reached=$(tools/changed_tests.py build/release "$base") || return 1
+  reached=$(tools/changed_tests.py build/release "$base" "$budget") || return 1
   read -ra targets <<<"${reached%%$'\n'*}"
   cmake --build --preset release --target "${targets[@]}" &&
     ctest --test-dir build/release --output-on-failure --no-tests=error --parallel $(($(nproc) + 1)) -R "${reached#*$'\n'}"

@@ -80,8 +80,17 @@ class Costs:
             print(f"{len(self.rows)} {test['name']}: {seconds:.1f} s, exit code {process.returncode}", flush=True)
 
 
+def known_rows():
+    return [match for match in map(ROW.match, TABLE.read_text().splitlines() if TABLE.exists() else []) if match]
+
+
 def known_shares():
-    return {match[1]: float(match[2]) for match in map(ROW.match, TABLE.read_text().splitlines() if TABLE.exists() else []) if match}
+    return {row[1]: float(row[2]) for row in known_rows()}
+
+
+def known_seconds():
+    """Processor seconds of each test on the machine that tests/COST.md names; more than 0."""
+    return {row[1]: max(0.1, float(row[3])) for row in known_rows()}
 
 
 def processor():

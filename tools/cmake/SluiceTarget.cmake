@@ -92,6 +92,10 @@ set(SLUICE_HEADERS <fmt/format.h> <algorithm> <array> <cstdint> <filesystem> <fu
 
 # Tensors and autograd alone: every file that reads <torch/torch.h> takes twice as long.
 set(SLUICE_TORCH_HEADERS <torch/types.h> <torch/autograd.h>)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # LibTorch 1.13 has vectors of IValue where it is not complete yet, which Clang refuses in C++20.
+  list(PREPEND SLUICE_TORCH_HEADERS <ATen/core/ivalue.h>)
+endif()
 
 # sluice_torch_headers(TARGET): compile TARGET against the one precompiled LibTorch header.
 function(sluice_torch_headers target)
