@@ -44,11 +44,9 @@ std::vector<std::string> mpirun_words(int ranks, const std::vector<LaunchHost>& 
                                       const std::vector<std::string>& options) {
   const char* launcher = std::getenv("MPIRUN");
   std::vector<std::string> words{launcher == nullptr ? "mpirun" : launcher, "-np", fmt::format("{}", ranks)};
-  if (!hosts.empty()) {
-    words.insert(words.end(), {"--host", hosts_text(hosts)});
-    const auto binds = [](const std::string& word) { return word == "--bind-to" || word == "-bind-to"; };
-    if (std::ranges::none_of(options, binds)) words.insert(words.end(), {"--bind-to", "none"});
-  }
+  if (!hosts.empty()) words.insert(words.end(), {"--host", hosts_text(hosts)});
+  const auto binds = [](const std::string& word) { return word == "--bind-to" || word == "-bind-to"; };
+  if (std::ranges::none_of(options, binds)) words.insert(words.end(), {"--bind-to", "none"});
   words.insert(words.end(), options.begin(), options.end());
   return words;
 }

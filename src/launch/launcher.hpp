@@ -19,8 +19,8 @@
 
 namespace sluice {
 
-/// Words of mpirun: mpirun -np RANKS OPTIONS..., with hosts if there are any. On hosts no rank is bound to a
-/// core unless the options say so, because Open MPI would give each of two ranks only one core.
+/// Words of mpirun: mpirun -np RANKS OPTIONS..., with hosts if there are any. No rank is bound to a core unless the
+/// options say so, because Open MPI would give each of one or two ranks only one core.
 [[nodiscard]] std::vector<std::string> mpirun_words(int ranks, const std::vector<LaunchHost>& hosts,
                                                     const std::vector<std::string>& options);
 

@@ -81,7 +81,7 @@ StoredTensors announced_weights(const Blueprint& plain) {
       {ExitCode::kBadConfig, "job.not_for_model"},
       "model.frozen_format: found \"{}\", expected \"stored\", because {} is quantised as it is published, and "
       "would be rounded a second time; \"stored\" keeps it as it is. For \"{}\" all the same, export it in bfloat16 "
-      "first (sluice export)",
+      "first (job.kind = \"export\")",
       format, what, format);
 }
 
