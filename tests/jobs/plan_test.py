@@ -69,7 +69,7 @@ class DrawnJob:
         tables["generate"] = {"prompts": directory / "prompts.jsonl", "max_tokens": 2, "ignore_eos": True,
                               "batch_sequences": draw.randint(1, 4)}
         if self.kind == "prefer":
-            tables["prefer"] = {"loss": draw.choice(["sigmoid", "orpo"]) if "lora" in tables else "orpo"}
+            tables["prefer"] = {"loss": draw.choice(["sigmoid", "orpo"])}
         tables["job"] = {"kind": "train" if self.kind == "resume" else self.kind, "output": directory / f"run-{number}"}
         if self.kind == "export":
             tables["export"] = {"path": directory / f"export-{number}"}
