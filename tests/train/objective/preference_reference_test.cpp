@@ -235,7 +235,8 @@ TEST_P(PreferenceReference, packed_pairs_have_the_numbers_of_pairs_alone) {
   expect_steps("ipo", {.pairs_in_each = 2, .micro_batch_sequences = 1, .gradients = GradientMode::kRelease});
 }
 
-INSTANTIATE_TEST_SUITE_P(Adapters, PreferenceReference, testing::Values("qwen3-moe-down", "qwen3_5-moe", "deepseek_v3"),
+INSTANTIATE_TEST_SUITE_P(Adapters, PreferenceReference,
+                         testing::Values("qwen3-moe-down", "qwen3_5-moe", "deepseek_v3"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::ranges::replace(name, '-', '_');
