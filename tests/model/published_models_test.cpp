@@ -46,7 +46,11 @@ constexpr Published kPublished[] = {
     {"Hy3", "hy_v3", {295'033'543'488, 46'545}, 20.68, false},
     {"ERNIE-4.5-21B-A3B", "ernie4_5_moe", {21'825'437'888, 5'492}, 3.35, false},
     {"ERNIE-4.5-300B-A47B", "ernie4_5_moe", {299'484'163'264, 10'230}, 47.93, false},
-    {"Solar-Open-100B", "solar_open", {102'651'799'552, 18'963}, 12.05, false},  // transformers' class defaults
+    {"Solar-Open-100B",
+     "solar_open",
+     {102'651'799'552, 18'963},
+     12.05,
+     false},  // transformers' class defaults
     {"dots.llm1", "dots1", {142'774'381'696, 24'231}, 14.02, false},
     {"Qwen1.5-MoE-A2.7B", "qwen2_moe", {14'315'784'192, 4'659}, 2.69, true},
     {"OLMoE-1B-7B", "olmoe", {6'919'161'856, 3'219}, 1.28, true},
