@@ -204,7 +204,7 @@ class Refused(QuantisedBaseTest):
 
     def test_weights_that_are_quantised_already(self):
         for form in ("fp8-blocks", "int4", "mxfp4"):
-            self.train(form, 2, "nf4", 78, "model.frozen_format", '"nf4"', '"stored"', "experts", "sluice export")
+            self.train(form, 2, "nf4", 78, "model.frozen_format", '"nf4"', '"stored"', "experts", "job.kind")
 
     def test_a_training_of_all_weights_is_told_that_it_keeps_them_in_dtype(self):
         full = self.train_on(self.BASE, 2, "int8", 0, "model.frozen_format", "trains", lora={})
