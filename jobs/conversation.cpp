@@ -1,14 +1,14 @@
 #include "conversation.hpp"
 
-#include "chat_history.hpp"
 #include "comm/run_together.hpp"
+#include "job/answers/model_text.hpp"
+#include "job/job.hpp"
 #include "process/console.hpp"
 #include "process/input_lines.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <unistd.h>
-
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +17,53 @@ namespace sluice {
 namespace {
 
 using Json = nlohmann::json;
+
+/// Messages of the system, the user and the model, on rank 0.
+class ChatHistory {
+ public:
+  /// Begins with the system message of the context's request, if it has one. The conversation with the next
+  /// answer has at most `positions` tokens. The context must outlive this object.
+  ChatHistory(const JobContext& context, std::int64_t positions);
+
+  /// Adds the user's message `text`; returns the tokens of the conversation. Old messages are dropped if it
+  /// has become too long; nothing if `text` alone is too long.
+  [[nodiscard]] std::vector<std::int64_t> say(const std::string& text);
+  /// Adds the model's answer.
+  void answer(const std::string& text) { messages_.push_back({{"role", "assistant"}, {"content", text}}); }
+
+ private:
+  void begin();
+
+  const GenerateRequest& request_;
+  ChatEncoder encoder_;
+  std::int64_t positions_;
+  nlohmann::ordered_json messages_;
+};
+
+ChatHistory::ChatHistory(const JobContext& context, std::int64_t positions)
+    : request_(*context.request),
+      encoder_(*request_.tokenizer, context.config().model.path),
+      positions_(positions) {
+  begin();
+}
+
+std::vector<std::int64_t> ChatHistory::say(const std::string& text) {
+  for (const bool is_new : {false, true}) {
+    if (is_new) begin();
+    messages_.push_back({{"role", "user"}, {"content", text}});
+    std::vector<std::int64_t> tokens = encoder_.encode(corpus::conversation_with(messages_));
+    if (std::ssize(tokens) < positions_) return tokens;
+    console::line("{} tokens are more than the {} positions: {}", tokens.size(), positions_,
+                  is_new ? "not answered" : "the conversation begins anew");
+  }
+  begin();
+  return {};
+}
+
+void ChatHistory::begin() {
+  messages_ = nlohmann::ordered_json::array();
+  if (!request_.system.empty()) messages_.push_back({{"role", "system"}, {"content", request_.system}});
+}
 
 /// Waits for the user's next message, with short waits, so that ranks without a terminal meet them within
 /// their deadline. Returns the tokens of the conversation; nothing at the end of the input.

@@ -1,18 +1,46 @@
 // Prompts and answers of a generation.
 #pragma once
 
-#include "answer_file.hpp"
 #include "answer_texts.hpp"
 #include "base/clock.hpp"
 #include "generate/generator.hpp"
+#include "job/answers/prompts.hpp"
 #include "job/job.hpp"
 #include "train/phase_timer.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
+#include <fstream>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace sluice {
+
+/// Answer file of a job, on rank 0.
+class AnswerFile {
+ public:
+  /// Finds out which of `prompts` generate.output already answers; an incomplete last line is removed.
+  /// Error(kBadConfig) if it holds answers to other prompts or with other settings; Error(kIo) if it cannot
+  /// be written.
+  AnswerFile(const JobContext& context, const std::vector<Prompt>& prompts);
+
+  [[nodiscard]] bool is_answered(std::size_t prompt) const { return answered_.contains(prompt); }
+  /// Appends an answer, as AnswerTexts::json_of() returns it. Error(kIo).
+  void append(std::size_t prompt, nlohmann::json answer);
+
+ private:
+  [[nodiscard]] std::string digest_of_prompt(std::size_t prompt) const;
+  void read_earlier();
+
+  const std::vector<Prompt>& prompts_;
+  std::filesystem::path path_;
+  std::string settings_;  ///< settings on which answers depend, besides their prompts
+  std::set<std::size_t> answered_;
+  std::ofstream file_;
+};
 
 class GenerateReport {
  public:

@@ -1,4 +1,4 @@
-// Report of a training run: step lines, rows of metrics, memory table.
+// What a training tells: its processor, the line and the row of each step, time and memory.
 #pragma once
 
 #include "base/clock.hpp"
@@ -6,15 +6,30 @@
 #include "job/job.hpp"
 #include "job/run_metrics.hpp"
 #include "load/load_report.hpp"
+#include "metrics/schema.hpp"
+#include "train/phase_timer.hpp"
 #include "train/step_metrics.hpp"
-#include "train_notes.hpp"
-#include "train_row.hpp"
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sluice {
+
+/// Peak memory of each rank in bytes; empty before the first step.
+struct RankPeaks {
+  std::vector<std::int64_t> growth;    ///< highest growth above the baseline, bytes
+  std::vector<std::int64_t> resident;  ///< highest resident set, bytes
+  std::vector<std::int64_t> device;    ///< most bytes in use on the GPU; empty without GPUs
+};
+
+/// Numbers that turn the tokens and seconds of a step into rates and shares.
+struct StepRates {
+  double flops_per_token = 0;    ///< FLOP per token of forward and backward, without recomputation
+  double product_rate = 0;       ///< rate of large matrix products over all ranks, FLOP/s
+  std::int64_t step_tokens = 0;  ///< tokens of a step, without padding
+};
 
 class TrainReport {
  public:

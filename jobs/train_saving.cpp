@@ -3,13 +3,96 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "comm/outcome.hpp"
+#include "device/copy.hpp"
+#include "job/export_model.hpp"
+#include "process/console.hpp"
 #include "verify/arena_digest.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <span>
+#include <system_error>
 #include <vector>
 
 namespace sluice {
+namespace {
+
+/// Collective over the context's communicator. Restores the best checkpoint, which is exported in place of
+/// the last step, `done`.
+void take_best_step(JobContext& context, TrainingState& state, std::int64_t done) {
+  const HeldOutStep best = state.best();
+  if (best.step == 0 && context.is_root())
+    log::warning("no checkpoint was evaluated, so the weights of step {} are exported", done);
+  if (best.step == 0) return;
+  if (context.is_root())
+    console::line("best      step {} of {}, held out {:.5f}, is exported", best.step, done, best.loss);
+  if (best.step != done) state.rewind(best.step);
+}
+
+}  // namespace
+
+bool is_done_already(JobContext& context, const TrainingState& state) {
+  const JobConfig& config = context.config();
+  std::error_code error;
+  const bool is_exported = !exports_weights(config) || (context.directory.was_done_before() &&
+                                                        std::filesystem::exists(config.export_.path, error));
+  std::int64_t is_done = state.is_done() && context.is_root() && is_exported ? 1 : 0;
+  context.comm.all_reduce_max(std::span(&is_done, 1));
+  if (is_done == 0)
+    require_export(context);
+  else if (context.is_root())
+    state.tell_done();
+  return is_done != 0;
+}
+
+void tell_of_patience(JobContext& context, const TrainingState& state, std::int64_t done) {
+  context.note = fmt::format("ended after step {}: {}", done, state.patience_text());
+  if (context.is_root()) console::line("ended     after step {}: {}", done, state.patience_text());
+}
+
+void export_trained(JobContext& context, TrainingState& state, Trainer& trainer, ShardArena& weights,
+                    std::int64_t done) {
+  if (!exports_weights(context.config())) return;
+  if (context.config().export_.at_end == ExportAtEnd::kBest) take_best_step(context, state, done);
+  trainer.require_finite_weights();
+  export_model(context, trainer.optimizer().master(), weights);
+}
+
+TrainDump::TrainDump(JobContext& context, Trainer& trainer)
+    : trainer_(trainer),
+      dump_(context.comm, context.blueprint.model.manifest,
+            context.directory.new_file(context.config().debug.dump)) {}
+
+StepMetrics TrainDump::first_step(const Batch& batch, double learning_rate) {
+  const ShardArena& weights = trainer_.binder().weights();
+  dump_.write_tensor("/logits", trainer_.first_logits(batch));
+  ShardArena gradients(weights.plan(), weights.rank(), DType::kFloat32, weights.memory(),
+                       "gradients for debug.dump", ShardArena::Units::kTrained);
+  trainer_.observe_gradients([&](const GradientPart& sums) {
+    const std::int64_t first = sums.elements.begin - weights.plan().owned(sums.unit, weights.rank()).begin;
+    copy_bytes(gradients.unit_data(sums.unit) + first * size_of(DType::kFloat32), sums.data,
+               sums.elements.count() * size_of(DType::kFloat32));
+  });
+  const StepMetrics metrics = trainer_.step(1, batch, learning_rate);
+  trainer_.observe_gradients({});
+  dump_.write_scalar("/loss", metrics.loss);
+  if (!metrics.expert_tokens.empty()) dump_.write_scalar("/aux_loss", metrics.aux_loss);
+  dump_.write_shards("/grad", ArenaValues(gradients));
+  return metrics;
+}
+
+void TrainDump::write_weights() { dump_.write_shards("/train/final", trainer_.optimizer().master()); }
+
+std::optional<TrainDump> open_dump(JobContext& context, const TrainingState& state, Trainer& trainer) {
+  if (context.config().debug.dump.empty()) return std::nullopt;
+  if (!state.resumes()) return std::make_optional<TrainDump>(context, trainer);
+  if (context.is_root())
+    log::warning(
+        "debug.dump is not written: it begins with a first step, and this run goes on from a later one");
+  return std::nullopt;
+}
+
 namespace {
 
 constexpr std::int64_t kSlowDiskBytesPerSecond = 100'000'000;
