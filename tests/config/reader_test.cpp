@@ -182,6 +182,8 @@ TEST(JobConfig, lists_known_names_where_none_is_near) {
 TEST(JobConfig, refuses_keys_outside_of_tables) {
   EXPECT_THAT(refusal("train = 5\n" + kMinJob).text,
               names_alone("job.toml:1:1: train", {"found 5", "table"}));
+  EXPECT_THAT(refusal("optimzer = 1\n" + kMinJob).text,
+              names_alone("job.toml:1:1: optimzer", {"did you mean", "optimizer"}));
 }
 
 TEST(JobConfig, takes_a_list_of_tables_in_each_of_tomls_spellings) {

@@ -230,6 +230,17 @@ TEST(Packer, keeps_both_documents_of_a_pair_in_one_sequence) {
   EXPECT_THAT(pairs_of(alone, 2), ElementsAre("2: 4 + 5"));
 }
 
+TEST(DocumentStarts, tokens_before_the_first_begin_are_document_0) {
+  const TemporaryDirectory directory, marked;
+  const TokenFile file = write_documents(directory, {3, 4}, /*before_the_first=*/2);
+  const DocumentStarts& starts = file.packable_documents();
+  EXPECT_EQ(starts.documents(), 3);
+  std::vector<std::int64_t> found;
+  for (std::int64_t token = 0; token < 9; ++token) found.push_back(starts.document_at(token));
+  EXPECT_THAT(found, ElementsAre(0, 0, 1, 1, 1, 2, 2, 2, 2));
+  EXPECT_EQ(write_documents(marked, {3, 4}).packable_documents().document_at(3), 1);
+}
+
 TEST(Packer, takes_every_pair_once_an_epoch_in_any_order) {
   const TemporaryDirectory directory;
   std::vector<PairLengths> lengths;
