@@ -4,7 +4,8 @@
     cmake --preset coverage && cmake --build --preset coverage && tools/test_reach.py build/coverage [-o tests/reach.txt] [-R REGEX]
 
 For each file of src/ and jobs/ the table names the tests of its own folder or name that run it, and others that together run every branch of it
-that any of those run: those first that run most of what the others before them do not, for their processor seconds in tests/COST.md. Profiles stay below
+that any of those run, twice if there are as many: those first that run most of what the others before them do not, for their processor seconds
+in tests/COST.md. Profiles stay below
 BUILD_DIR/reach, and a test whose profile is newer than the program is not run again. Needs clang-16, llvm-16 and libomp-16-dev of Debian 12.
 """
 import argparse
@@ -89,18 +90,23 @@ def reached_branches(profiles, files):
     return reached
 
 
+def cover(reached, costs):
+    """Names of tests that together run all branches that any in `reached` (test -> branches of one file) runs, in the order of what they add for
+    their cost; takes them out of `reached`."""
+    left, found = functools.reduce(operator.or_, reached.values(), 0), []
+    while left:
+        found.append(max(reached, key=lambda name: ((reached[name] & left).bit_count() / costs.get(name, 1.0), name)))
+        left &= ~reached.pop(found[-1])
+    return found
+
+
 def chosen(file, reached, costs, folders):
     """Names of the tests of the file's own folder (`folders`: that of each test below tests/) and of those that bear the file's name, the cheapest
-    first, and of others that together run all branches that any of those run, in the order of what they add for their cost; `reached`: test ->
-    branches of `file`."""
+    first, and of others that together run all branches that any of those run, and of as many again; `reached`: test -> branches of `file`."""
     path = pathlib.PurePath(file)
     own = sorted((name for name in reached if folders[name] == path.parts[1] or path.stem in name), key=lambda name: costs.get(name, 1.0))
     others = {name: branches for name, branches in reached.items() if name not in own}
-    left, found = functools.reduce(operator.or_, others.values(), 0), []
-    while left:
-        found.append(max(others, key=lambda name: ((others[name] & left).bit_count() / costs.get(name, 1.0), name)))
-        left &= ~others.pop(found[-1])
-    return own + found
+    return own + cover(others, costs) + cover(others, costs)
 
 
 def main():
