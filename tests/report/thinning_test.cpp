@@ -22,6 +22,8 @@ TEST(Thinning, makes_groups_of_one_size_and_names_each_by_its_middle) {
   EXPECT_EQ(three.size(), 3);
   EXPECT_EQ(three.points(), 3);
   EXPECT_EQ(three.steps(steps), (std::vector<std::int64_t>{2, 5, 7}));
+  EXPECT_EQ(Thinning(7, 2).steps(steps), (std::vector<std::int64_t>{2, 6}))
+      << "of four the second, of three too";
 }
 
 TEST(Thinning, keeps_mean_and_extremes_and_passes_over_what_is_no_number) {
