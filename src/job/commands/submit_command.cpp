@@ -19,7 +19,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -126,7 +125,7 @@ int check_before(const SubmitArguments& arguments) {
                                  "--ranks",
                                  fmt::format("{}", rank_count(arguments.sbatch_options))};
   for (const std::string& change : arguments.job.overrides) words.insert(words.end(), {"--set", change});
-  const std::optional<ProgramResult> answer = run_program(std::move(words), kSeconds);
+  const std::optional<ProgramResult> answer = run_program(words, kSeconds);
   if (!answer || answer->status == 0) return 0;
   console::report(answer->output + "sluice: nothing was submitted; --no-check submits it all the same");
   return answer->status;
