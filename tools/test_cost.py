@@ -35,6 +35,15 @@ def quick_tests(build, pattern):
     return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)["tests"]
 
 
+def properties_of(test):
+    return {item["name"]: item["value"] for item in test["properties"]}
+
+
+def environment_of(properties):
+    """Variables that a test runs with."""
+    return {**os.environ, **dict(word.split("=", 1) for word in properties.get("ENVIRONMENT", []))}
+
+
 def by_fixture(tests):
     """The tests that set up something for others, those others and all the rest, and those that remove it again."""
     parts = {"FIXTURES_SETUP": [], None: [], "FIXTURES_CLEANUP": []}
@@ -59,11 +68,11 @@ class Costs:
         self.rows, self.failed, self.lock = [], [], threading.Lock()
 
     def run(self, test):
-        properties = {item["name"]: item["value"] for item in test["properties"]}
+        properties = properties_of(test)
         runner_seconds = self.directory / f"{test['name']}.seconds"
         launches = self.directory / f"{test['name']}.launches"
         launches.touch()
-        environment = {**os.environ, **dict(word.split("=", 1) for word in properties.get("ENVIRONMENT", [])),
+        environment = {**environment_of(properties),
                        "PATH": f"{self.directory}:{os.environ['PATH']}", "SLUICE_LAUNCHES": str(launches),
                        "SLUICE_RUNNER_SECONDS": str(runner_seconds)}
         with open(self.directory / f"{test['name']}.log", "wb") as log:

@@ -43,8 +43,8 @@ def profile(test, build, folder):
     raw = folder / test["name"]
     shutil.rmtree(raw, ignore_errors=True)
     raw.mkdir(parents=True)
-    properties = {item["name"]: item["value"] for item in test["properties"]}
-    environment = {**os.environ, **dict(word.split("=", 1) for word in properties.get("ENVIRONMENT", [])), "LLVM_PROFILE_FILE": f"{raw}/%c%m"}
+    properties = test_cost.properties_of(test)
+    environment = {**test_cost.environment_of(properties), "LLVM_PROFILE_FILE": f"{raw}/%c%m"}
     environment.pop("SLUICE_RUNNERS", None)
     with open(folder / f"{test['name']}.log", "wb") as log:
         status = subprocess.call(test["command"], env=environment, cwd=properties["WORKING_DIRECTORY"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
