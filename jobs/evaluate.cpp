@@ -132,11 +132,11 @@ void evaluate(JobContext& context) {
   EvaluateReport report(context, weights.load, tokens);
 
   context.directory.set_status("evaluating");
-  const std::int64_t end = tokens.sequence_count();
-  for (std::int64_t first = 0; first < end; first += config.train.batch_sequences) {
+  const std::int64_t batches = tokens.batches_in_order(config.train.batch_sequences);
+  for (std::int64_t number = 0; number < batches; ++number) {
     fault_point("evaluate.step", context.comm.rank());
     context.comm.set_deadline("evaluate", config.deadline.evaluate_seconds);
-    const Batch batch = tokens.sequences(first, std::min(config.train.batch_sequences, end - first));
+    const Batch batch = tokens.batch_in_order(number, config.train.batch_sequences);
     report.add(batch, evaluator.losses(batch));
   }
   report.finish();

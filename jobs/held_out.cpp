@@ -49,11 +49,11 @@ std::vector<double> HeldOut::evaluate(BatchSource& source, StageBinder& binder) 
                       config.train.micro_batch_sequences);
   const bool prefers = config.job.kind == JobKind::kPrefer;
   std::vector<double> sums(prefers ? kPreferenceSumCount : 2, 0.0);
-  const std::int64_t end = source.sequence_count(), batch_sequences = config.train.batch_sequences;
-  for (std::int64_t first = 0; first < end; first += batch_sequences) {
+  const std::int64_t batches = source.batches_in_order(config.train.batch_sequences);
+  for (std::int64_t number = 0; number < batches; ++number) {
     fault_point("evaluate.step", context_.comm.rank());
     context_.comm.set_deadline("evaluate", config.deadline.evaluate_seconds);
-    const Batch batch = source.sequences(first, std::min(batch_sequences, end - first));
+    const Batch batch = source.batch_in_order(number, config.train.batch_sequences);
     if (prefers) {
       const PreferenceSums of_batch = evaluator.preferences(batch, config.prefer);
       std::ranges::transform(sums, of_batch, sums.begin(), std::plus());

@@ -3,7 +3,6 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/fault.hpp"
-#include "base/round.hpp"
 #include "base/text.hpp"
 #include "comm/long_work.hpp"
 #include "comm/outcome.hpp"
@@ -47,9 +46,7 @@ std::vector<ScoredAnswer> answers_of(const Batch& share, const TokenScores& scor
           TokenMark::kInside)
         continue;
       const auto place = static_cast<std::size_t>(pair.sequence * share.length + target);
-      answer.score.log_prob -= scores.losses[place];
-      answer.score.greedy += scores.greedy[place];
-      ++answer.score.targets;
+      answer.score.add(-scores.losses[place], scores.greedy[place] != 0);
     }
   };
   for (const PreferencePair& pair : share.pairs) {
@@ -86,8 +83,7 @@ class MissingScores {
       tokens.visit_pairs(
           source,
           [&](const PackedPair& pair) {
-            const DocumentPair& documents =
-                tokens.file(source).pairs()[static_cast<std::size_t>(pair.number)];
+            const DocumentPair& documents = tokens.file(source).pair(pair.number);
             want(documents.chosen);
             want(documents.rejected);
           },
@@ -146,8 +142,7 @@ PairReference::PairReference(JobContext& context, BatchSource& batches, HeldOut&
     return;
   parts_.push_back({&batches, config.train.steps, /*is_held_out=*/false});
   for (BatchSource& tokens : held_out.sources())
-    parts_.push_back(
-        {&tokens, divide_up(tokens.sequence_count(), config.train.batch_sequences), /*is_held_out=*/true});
+    parts_.push_back({&tokens, tokens.batches_in_order(config.train.batch_sequences), /*is_held_out=*/true});
   const ModelDescription& model = context.blueprint.model;
   if (prefer.refers_to(PreferenceReference::kScores)) {
     for (Part& part : parts_) part.tokens->take_reference(reference_options(model, prefer.reference.files));
@@ -182,8 +177,7 @@ bool PairReference::make(ShardArena& weights) {
 /// Collective over the context's communicator. This rank's share of a batch, of those that training or evaluation reads.
 Batch PairReference::read(const Part& part, std::int64_t number) const {
   if (!part.is_held_out) return part.tokens->batch(number);
-  const std::int64_t at_once = context_.config().train.batch_sequences, first = number * at_once;
-  return part.tokens->sequences(first, std::min(at_once, part.tokens->sequence_count() - first));
+  return part.tokens->batch_in_order(number, context_.config().train.batch_sequences);
 }
 
 bool PairReference::make(const Part& part, ShardArena& weights) {

@@ -138,9 +138,7 @@ void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
     for (std::size_t token = 1; token < count; ++token) {
       if (marks[column + token] != TokenMark::kInside) continue;
       const double log_prob = -losses[column + token - 1];
-      score.log_prob += log_prob;
-      ++score.targets;
-      score.greedy += greedy[column + token - 1];
+      score.add(log_prob, greedy[column + token - 1] != 0);
       log_probs[token] = static_cast<float>(log_prob);
     }
     writer_->write(files.file(0).packable_documents().document_at(run.first), score, run, log_probs);
@@ -214,14 +212,10 @@ void score(JobContext& context) {
   ScoreOutput output(context, tokens);
   if (output.is_complete()) return;
   Weights weights = make_weights(context);
-  const std::int64_t end = tokens.sequence_count();
   const ScoredBatches batches{
       .begin = divide_up(output.sequences_done(), at_once),  // of which the last one may be shorter
-      .end = divide_up(end, at_once),
-      .read =
-          [&](std::int64_t number) {
-            return tokens.sequences(number * at_once, std::min(at_once, end - number * at_once));
-          },
+      .end = tokens.batches_in_order(at_once),
+      .read = [&](std::int64_t number) { return tokens.batch_in_order(number, at_once); },
       .score =
           [&](std::int64_t number, const Batch& share, Evaluator& evaluator) {
             output.add(number * at_once, share, evaluator.scores(share, context.config().score));

@@ -14,7 +14,6 @@
 #include "pair_reference.hpp"
 #include "process/console.hpp"
 #include "train/guard/step_limit.hpp"
-
 #include "train_guard.hpp"
 #include "train_report.hpp"
 #include "train_samples.hpp"

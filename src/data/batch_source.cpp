@@ -3,6 +3,7 @@
 #include "base/byte_stream.hpp"
 #include "base/error.hpp"
 #include "base/range.hpp"
+#include "base/round.hpp"
 #include "base/trace/recorder.hpp"
 #include "comm/long_work.hpp"
 #include "comm/root_exchange.hpp"
@@ -155,6 +156,15 @@ Batch BatchSource::sequences(std::int64_t first, std::int64_t count) {
   std::vector<Mixture::Place> places;
   for (std::int64_t sequence = first; sequence < first + count; ++sequence) places.push_back({0, sequence});
   return share(places);
+}
+
+std::int64_t BatchSource::batches_in_order(std::int64_t batch_sequences) const {
+  return divide_up(sequence_count(), batch_sequences);
+}
+
+Batch BatchSource::batch_in_order(std::int64_t number, std::int64_t batch_sequences) {
+  const std::int64_t first = number * batch_sequences;
+  return sequences(first, std::min(batch_sequences, sequence_count() - first));
 }
 
 /// Gives each rank the pairs of its sequences; `whole`, on rank 0, are those of all `sequences`.

@@ -64,6 +64,10 @@ class BatchSource {
   /// Collective over the communicator. This rank's share of sequences [first, first + count) of the only
   /// file; as costly as batch().
   [[nodiscard]] Batch sequences(std::int64_t first, std::int64_t count);
+  /// Number of batches of `batch_sequences` sequences in the only file, of which the last may have fewer.
+  [[nodiscard]] std::int64_t batches_in_order(std::int64_t batch_sequences) const;
+  /// Collective over the communicator. This rank's share of one of these batches.
+  [[nodiscard]] Batch batch_in_order(std::int64_t number, std::int64_t batch_sequences);
 
  private:
   [[nodiscard]] Batch share(const std::vector<Mixture::Place>& places);

@@ -112,9 +112,8 @@ void Packer::require_targets(const PackedPair& pair) const {
 /// Whole documents of the given pairs.
 std::vector<PackedPair> Packer::lengths_of(std::span<const std::int64_t> numbers) const {
   std::vector<std::int64_t> documents;
-  const auto pair_of = [&](std::int64_t number) { return file_->pairs()[static_cast<std::size_t>(number)]; };
   for (const std::int64_t number : numbers)
-    documents.insert(documents.end(), {pair_of(number).chosen, pair_of(number).rejected});
+    documents.insert(documents.end(), {file_->pair(number).chosen, file_->pair(number).rejected});
   std::ranges::sort(documents);
   documents.erase(std::unique(documents.begin(), documents.end()), documents.end());
   const std::vector<TokenRange> runs = starts_->runs(documents);
@@ -123,7 +122,7 @@ std::vector<PackedPair> Packer::lengths_of(std::span<const std::int64_t> numbers
   };
   std::vector<PackedPair> pairs;
   for (const std::int64_t number : numbers)
-    pairs.push_back({number, run_of(pair_of(number).chosen), run_of(pair_of(number).rejected)});
+    pairs.push_back({number, run_of(file_->pair(number).chosen), run_of(file_->pair(number).rejected)});
   return pairs;
 }
 

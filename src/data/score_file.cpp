@@ -65,6 +65,12 @@ hdf5::Dataset dataset_of(const hdf5::File& file, const char* name, const std::ve
   return dataset;
 }
 
+DocumentDatasets documents_of(const hdf5::File& file, const ScoreKey& key) {
+  const std::vector<std::int64_t> shape{key.documents};
+  return {dataset_of(file, kLogProb, shape), dataset_of(file, kTargets, shape),
+          dataset_of(file, kGreedy, shape)};
+}
+
 std::optional<DistributionDatasets> distributions_of(const hdf5::File& file, const ScoreKey& key) {
   if (key.distribution_tokens == 0) return std::nullopt;
   const std::vector<std::int64_t> shape{key.tokens, key.distribution_tokens};
@@ -199,6 +205,15 @@ double to_probabilities(std::span<const std::int32_t> ids, std::span<float> valu
 
 }  // namespace
 
+DocumentScore DocumentDatasets::read(std::int64_t document) const {
+  const hdf5::Hyperslab place{{document}, {1}};
+  DocumentScore score;
+  log_prob.read<double>(place, {&score.log_prob, 1});
+  targets.read<std::int64_t>(place, {&score.targets, 1});
+  greedy.read<std::int64_t>(place, {&score.greedy, 1});
+  return score;
+}
+
 void require_same_scores(const fs::path& path, const ScoreKey& key, std::string_view setting) {
   if (fs::exists(path)) require_same_key(hdf5::File::open(path), key, setting);
 }
@@ -220,21 +235,13 @@ ScoreFile ScoreFile::open(const fs::path& path) {
 }
 
 ScoreFile::ScoreFile(hdf5::File file, ScoreKey key)
-    : file_(std::move(file)),
-      key_(std::move(key)),
-      log_prob_(dataset_of(file_, kLogProb, {key_.documents})),
-      targets_(dataset_of(file_, kTargets, {key_.documents})),
-      greedy_(dataset_of(file_, kGreedy, {key_.documents})) {
+    : file_(std::move(file)), key_(std::move(key)), documents_(documents_of(file_, key_)) {
   if (key_.has_tokens) tokens_.emplace(dataset_of(file_, kTokens, {key_.tokens}));
   distributions_ = distributions_of(file_, key_);
 }
 
 DocumentScore ScoreFile::document(std::int64_t number) const {
-  const hdf5::Hyperslab place{{number}, {1}};
-  DocumentScore score;
-  log_prob_.read<double>(place, {&score.log_prob, 1});
-  targets_.read<std::int64_t>(place, {&score.targets, 1});
-  greedy_.read<std::int64_t>(place, {&score.greedy, 1});
+  const DocumentScore score = documents_.read(number);
   if (score.targets >= 0 && !(std::isfinite(score.log_prob) && score.log_prob <= 0))
     fail(kBroken, "{}: the log-probability of document {} is {}, expected a number of at most 0", name(),
          number, score.log_prob);
@@ -280,9 +287,7 @@ TeacherRows ScoreFile::distributions(const TokenRange& run, std::int64_t vocab_s
 
 ScoreWriter::ScoreWriter(const fs::path& path, const ScoreKey& key, std::string_view setting)
     : file_(begin_or_go_on(path, key, setting)),
-      log_prob_(dataset_of(file_, kLogProb, {key.documents})),
-      targets_(dataset_of(file_, kTargets, {key.documents})),
-      greedy_(dataset_of(file_, kGreedy, {key.documents})),
+      documents_(documents_of(file_, key)),
       sequences_done_(number_at(file_, "sequences_done")),
       is_complete_(number_at(file_, "complete") == 1) {
   if (key.has_tokens) tokens_.emplace(dataset_of(file_, kTokens, {key.tokens}));
@@ -290,20 +295,16 @@ ScoreWriter::ScoreWriter(const fs::path& path, const ScoreKey& key, std::string_
 }
 
 bool ScoreWriter::has(std::int64_t document) const {
-  const hdf5::Hyperslab place{{document}, {1}};
-  DocumentScore score;
-  log_prob_.read<double>(place, {&score.log_prob, 1});
-  targets_.read<std::int64_t>(place, {&score.targets, 1});
-  greedy_.read<std::int64_t>(place, {&score.greedy, 1});
+  const DocumentScore score = documents_->read(document);
   return score.targets >= 0 && score.greedy >= 0 && std::isfinite(score.log_prob);
 }
 
 void ScoreWriter::write(std::int64_t document, const DocumentScore& score, const TokenRange& run,
                         std::span<const float> log_probs) {
   const hdf5::Hyperslab place{{document}, {1}};
-  log_prob_.write<double>(place, {&score.log_prob, 1});
-  targets_.write<std::int64_t>(place, {&score.targets, 1});
-  greedy_.write<std::int64_t>(place, {&score.greedy, 1});
+  documents_->log_prob.write<double>(place, {&score.log_prob, 1});
+  documents_->targets.write<std::int64_t>(place, {&score.targets, 1});
+  documents_->greedy.write<std::int64_t>(place, {&score.greedy, 1});
   if (tokens_) tokens_->write<float>({{run.first}, {run.count}}, log_probs);
 }
 
@@ -324,7 +325,7 @@ void ScoreWriter::commit(std::int64_t sequences_done) {
 
 std::pair<DocumentScore, std::int64_t> ScoreWriter::totals() const {
   constexpr std::int64_t kAtOnce = std::int64_t{1} << 16;
-  const std::int64_t documents = log_prob_.shape().front();
+  const std::int64_t documents = documents_->log_prob.shape().front();
   std::vector<double> log_probs;
   std::vector<std::int64_t> targets, greedy;
   DocumentScore total;
@@ -334,9 +335,9 @@ std::pair<DocumentScore, std::int64_t> ScoreWriter::totals() const {
     log_probs.resize(static_cast<std::size_t>(place.count.front()));
     targets.resize(log_probs.size());
     greedy.resize(log_probs.size());
-    log_prob_.read<double>(place, log_probs);
-    targets_.read<std::int64_t>(place, targets);
-    greedy_.read<std::int64_t>(place, greedy);
+    documents_->log_prob.read<double>(place, log_probs);
+    documents_->targets.read<std::int64_t>(place, targets);
+    documents_->greedy.read<std::int64_t>(place, greedy);
     for (std::size_t i = 0; i < log_probs.size(); ++i) {
       if (targets[i] < 0) continue;
       total.log_prob += log_probs[i];
@@ -350,9 +351,7 @@ std::pair<DocumentScore, std::int64_t> ScoreWriter::totals() const {
 
 void ScoreWriter::finish() {
   file_.change_attribute("/", "complete", 1);
-  for (hdf5::Dataset* dataset : {&log_prob_, &targets_, &greedy_}) {
-    const hdf5::Dataset closed = std::move(*dataset);
-  }
+  documents_.reset();
   tokens_.reset();
   distributions_.reset();
   file_.close();

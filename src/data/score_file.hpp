@@ -23,6 +23,13 @@ struct DocumentScore {
   double log_prob = 0;       ///< sum of the log-probabilities of its targets, in nats
   std::int64_t targets = 0;  ///< number of targets; -1: the document was left out
   std::int64_t greedy = 0;   ///< number of targets that are the most probable token
+
+  /// Adds a target with this log-probability, the most probable token or not.
+  void add(double of_target, bool is_greedy) {
+    log_prob += of_target;
+    ++targets;
+    greedy += is_greedy ? 1 : 0;
+  }
 };
 
 /// What scores are of, and how they were made: two files with equal keys have equal scores, but for rounding.
@@ -63,10 +70,17 @@ inline constexpr std::int64_t kScoreBytes = 24;
 void require_same_scores(const std::filesystem::path& path, const ScoreKey& key,
                          std::string_view setting = "score.file");
 
+/// The datasets of documents in a file of scores, a number for each document.
+struct DocumentDatasets {
+  hdf5::Dataset log_prob, targets, greedy;
+
+  [[nodiscard]] DocumentScore read(std::int64_t document) const;
+};
+
 /// The datasets of distributions in a file of scores.
 struct DistributionDatasets {
   hdf5::Dataset ids, values;
-  std::optional<hdf5::Dataset> rest;  ///< in a file of the most probable tokens
+  std::optional<hdf5::Dataset> rest;  ///< probabilities of all other tokens; nothing if the tokens were drawn
 };
 
 /// A file of scores that is complete.
@@ -90,7 +104,7 @@ class ScoreFile {
 
   hdf5::File file_;
   ScoreKey key_;
-  hdf5::Dataset log_prob_, targets_, greedy_;
+  DocumentDatasets documents_;
   std::optional<hdf5::Dataset> tokens_;
   std::optional<DistributionDatasets> distributions_;
 };
@@ -125,7 +139,7 @@ class ScoreWriter {
 
  private:
   hdf5::File file_;
-  hdf5::Dataset log_prob_, targets_, greedy_;
+  std::optional<DocumentDatasets> documents_;  ///< nothing once the file is closed
   std::optional<hdf5::Dataset> tokens_;
   std::optional<DistributionDatasets> distributions_;
   std::int64_t sequences_done_ = 0;

@@ -16,6 +16,9 @@
 namespace sluice {
 namespace {
 
+/// Tokens of which distributions are read at once for a check.
+constexpr std::int64_t kCheckedDistributions = 16384;
+
 SourceFacts facts_of(const TokenFile& file, const BatchOptions& options) {
   return {.sequences = file.sequence_count(),
           .documents = options.file.keep_rest && !options.pack ? file.count_documents() : 0,
@@ -118,18 +121,10 @@ void SourceFiles::open_teacher(const std::filesystem::path& path, const std::vec
   source.teacher.emplace(std::move(teacher));
 }
 
-namespace {
-
-/// Tokens of which distributions are read at once for a check.
-constexpr std::int64_t kCheckedDistributions = 16384;
-
-}  // namespace
-
 /// Pieces in which a source is checked: those of its tokens, then those of its teacher's distributions.
 std::int64_t SourceFiles::pieces_of(const OpenSource& source) {
   if (!source.teacher) return token_pieces_of(source);
-  return token_pieces_of(source) +
-         round_up(source.file.token_count(), kCheckedDistributions) / kCheckedDistributions;
+  return token_pieces_of(source) + divide_up(source.file.token_count(), kCheckedDistributions);
 }
 
 std::int64_t SourceFiles::token_pieces_of(const OpenSource& source) {
@@ -172,7 +167,7 @@ void SourceFiles::take_reference(const ReferenceOptions& options, const std::fun
     if (source.read == 0) continue;
     tell();
     const ReferenceScores& scores = found[i].emplace(options, source.file);
-    const auto require = [&](const PackedPair& pair) { scores.require(documents_of(source, pair), pair); };
+    const auto require = [&](const PackedPair& pair) { scores.require(source.file.pair(pair.number), pair); };
     visit_pairs(i, require, tell);
   }
   for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i].reference = std::move(found[i]);
@@ -181,10 +176,6 @@ void SourceFiles::take_reference(const ReferenceOptions& options, const std::fun
 void SourceFiles::visit_pairs(std::size_t source, const std::function<void(const PackedPair&)>& visit,
                               const std::function<void()>& tell) const {
   sluice::visit_pairs(*sources_[source].packer, sources_[source].read, visit, tell);
-}
-
-DocumentPair SourceFiles::documents_of(const OpenSource& source, const PackedPair& pair) {
-  return source.file.pairs()[static_cast<std::size_t>(pair.number)];
 }
 
 void SourceFiles::require_targets() const {
@@ -304,7 +295,7 @@ void SourceFiles::add_pairs(const Mixture::Place& place, std::int64_t sequence,
     return Range{first, first + run.count - 1};
   };
   for (const PackedPair& packed : source.packer->pairs(place.sequence)) {
-    const DocumentPair documents = documents_of(source, packed);
+    const DocumentPair& documents = source.file.pair(packed.number);
     const Range chosen = targets_of(packed.chosen);
     PreferencePair& pair =
         pairs.emplace_back(PreferencePair{sequence, chosen, targets_of(packed.rejected), documents.chosen,

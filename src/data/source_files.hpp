@@ -82,7 +82,6 @@ class SourceFiles {
   };
   [[nodiscard]] static std::int64_t pieces_of(const OpenSource& source);
   [[nodiscard]] static bool has_target(const OpenSource& source);
-  [[nodiscard]] static DocumentPair documents_of(const OpenSource& source, const PackedPair& pair);
   [[nodiscard]] static std::int64_t token_pieces_of(const OpenSource& source);
   void open_teachers();
   void open_teacher(const std::filesystem::path& path, const std::vector<std::string>& digests);

@@ -56,6 +56,9 @@ class TokenFile {
   [[nodiscard]] bool has_pairs() const { return !pairs_.empty(); }
   /// The file's pairs of documents, each with 16 bytes. Error(kBadData) if it has none.
   [[nodiscard]] const std::vector<DocumentPair>& pairs() const;
+  [[nodiscard]] const DocumentPair& pair(std::int64_t number) const {
+    return pairs()[static_cast<std::size_t>(number)];
+  }
   /// Whether the file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return mask_.has_value(); }
 

@@ -10,15 +10,13 @@
 namespace sluice {
 namespace {
 
-/// Rows [first, first + count) of the batch's `values` [sequences, length + 1] on `device`; no copy is made if
-/// that is the CPU.
+/// Some rows of `values` [n, width] on `device`; no copy is made if that is the CPU.
 template <class T>
-at::Tensor rows_of(const Batch& batch, const std::vector<T>& values, std::int64_t first, std::int64_t count,
-                   at::Device device) {
+at::Tensor rows_of(const std::vector<T>& values, std::int64_t width, Range rows, at::Device device) {
   using Element = std::conditional_t<std::is_enum_v<T>, std::uint8_t, T>;
-  return torch::from_blob(const_cast<T*>(values.data()), {batch.sequences, batch.length + 1},
+  return torch::from_blob(const_cast<T*>(values.data()), {std::ssize(values) / width, width},
                           c10::CppTypeToScalarType<Element>::value)
-      .narrow(0, first, count)
+      .narrow(0, rows.begin, rows.count())
       .to(device);
 }
 
@@ -32,15 +30,6 @@ void add_chosen_prompts(const Batch& batch, std::int64_t first, const at::Tensor
     if (row < 0 || row >= added.targets.size(0)) continue;
     added.targets[row].narrow(0, begin, count).copy_(ids[row].narrow(0, begin + 1, count));
   }
-}
-
-/// Some rows of `values` [n, width] on `device`; no copy is made if that is the CPU.
-template <class T>
-at::Tensor rows_of(const std::vector<T>& values, std::int64_t width, Range rows, at::Device device) {
-  return torch::from_blob(const_cast<T*>(values.data()), {std::ssize(values) / width, width},
-                          c10::CppTypeToScalarType<T>::value)
-      .narrow(0, rows.begin, rows.count())
-      .to(device);
 }
 
 /// The teacher's distributions of the targets of sequences [first, first + count).
@@ -60,15 +49,17 @@ std::vector<MicroBatch> split_batch(const Batch& batch, std::int64_t sequences, 
   std::vector<MicroBatch> micro_batches;
   for (std::int64_t first = 0; first < batch.sequences; first += sequences) {
     const std::int64_t count = std::min(sequences, batch.sequences - first);
-    const at::Tensor ids = rows_of(batch, batch.ids, first, count, device);
+    const auto tokens_of = [&, rows = Range{first, first + count}](const auto& values) {
+      return rows_of(values, batch.length + 1, rows, device);
+    };
+    const at::Tensor ids = tokens_of(batch.ids);
     MicroBatch& added = micro_batches.emplace_back();
     added.inputs = ids.narrow(1, 0, batch.length).contiguous();
     added.targets = ids.narrow(1, 1, batch.length).contiguous();
-    if (!batch.places.empty())
-      added.places = rows_of(batch, batch.places, first, count, device).narrow(1, 1, batch.length).flatten();
+    if (!batch.places.empty()) added.places = tokens_of(batch.places).narrow(1, 1, batch.length).flatten();
     if (batch.teacher.width > 0) added.teacher = teacher_of(batch, first, count, device);
     if (batch.marks.empty()) continue;
-    const at::Tensor marks = rows_of(batch, batch.marks, first, count, device);
+    const at::Tensor marks = tokens_of(batch.marks);
     if (batch.separates_documents) {
       const at::Tensor inputs = marks.narrow(1, 0, batch.length);
       const at::Tensor padding = inputs.eq(mark_of(TokenMark::kPadding));
