@@ -148,9 +148,11 @@ std::optional<RankDeath> parse_rank_death(std::string_view block) {
     return RankDeath{.rank = static_cast<int>(*rank),
                      .host = word_behind(text, " on node "),
                      .signal = static_cast<int>(*signal)};
-  // Matches mpirun's "... The first process to do so was: Process name: [[18213,1],2] Exit code: 65"
+  // Matches mpirun's "... The first process to do so was: Process name: [[18213,1],2] Exit code: 65"; from Open
+  // MPI 5 on the name is "[prterun-h3-18213@1,2]" (PRTE_NAME_PRINT: the job, a comma, the rank).
   const std::string process = word_behind(text, "first process to do so was: Process name: ");
-  const auto named = number_behind(process, "],"), code = number_behind(text, " Exit code: ");
+  const auto named = leading_number(std::string_view(process).substr(process.rfind(',') + 1));
+  const auto code = number_behind(text, " Exit code: ");
   if (named && code) return RankDeath{.rank = static_cast<int>(*named), .code = static_cast<int>(*code)};
   return std::nullopt;
 }

@@ -109,6 +109,23 @@ TEST(RankDeath, is_read_from_what_mpirun_says) {
   EXPECT_FALSE(parse_rank_death("There are not enough slots available in the system"));
 }
 
+TEST(RankDeath, is_read_from_what_prterun_of_open_mpi_5_and_6_says) {
+  // The texts "prun:proc-aborted-strsignal" and "prun:non-zero-exit" of PRRTE 3.0 and 4.1.
+  const auto by_signal = parse_rank_death(
+      "prterun noticed that process rank 3 with PID 411 on node h2 exited on\nsignal 9 (Killed).\n");
+  ASSERT_TRUE(by_signal);
+  EXPECT_EQ(by_signal->rank, 3);
+  EXPECT_EQ(by_signal->host, "h2");
+  EXPECT_EQ(by_signal->signal, 9);
+  const auto by_code = parse_rank_death(
+      "prterun detected that one or more processes exited with non-zero status,\nthus causing the job to be "
+      "terminated. The first process to do so was:\n\n   Process name: [prterun-my-box-2-411@1,12]\n"
+      "   Exit code:    74\n");
+  ASSERT_TRUE(by_code);
+  EXPECT_EQ(by_code->rank, 12);
+  EXPECT_EQ(by_code->code, 74);
+}
+
 TEST(Restarts, wait_twice_as_long_each_time_and_a_minute_at_most) {
   EXPECT_EQ(restart_delay(1), 2);
   EXPECT_EQ(restart_delay(2), 4);
