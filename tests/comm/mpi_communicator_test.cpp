@@ -247,6 +247,17 @@ TEST_P(MpiCommunicatorTest, all_reduce_knows_doubles_integers_and_the_largest) {
   comm_->all_reduce_sum(std::span<double>());
 }
 
+TEST_P(MpiCommunicatorTest, all_reduce_sends_each_number_twice_at_most) {
+  const std::int64_t size = comm_->size();
+  std::vector<double> many(600, 1);
+  comm_->all_reduce_sum(std::span<double>(many));
+  EXPECT_EQ(many, std::vector<double>(600, static_cast<double>(size)));
+  EXPECT_EQ(comm_->traffic().sent_bytes, 2 * 600 * 8 * (size - 1) / size);
+  double one = 1;
+  comm_->all_reduce_sum(std::span(&one, 1));
+  EXPECT_EQ(comm_->traffic().sent_bytes, 2 * 600 * 8 * (size - 1) / size + 8 * (size - 1));
+}
+
 TEST_P(MpiCommunicatorTest, all_to_all_delivers_uneven_and_empty_parts) {
   const auto bytes_between = [](int from, int to) {
     return static_cast<std::int64_t>((from * 170 + to * 60) % 400);

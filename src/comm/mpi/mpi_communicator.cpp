@@ -197,7 +197,11 @@ Work MpiCommunicator::all_gather(const void* in, void* out, std::span<const std:
   check_host_memory(stream);
   SLUICE_ASSERT(std::ssize(bytes) == size_, "all_gather was given {} parts for {} ranks", bytes.size(),
                 size_);
-  const Collective collective = begin(Kind::kAllGather);
+  return gather(begin(Kind::kAllGather), in, out, bytes);
+}
+
+Work MpiCommunicator::gather(const Collective& collective, const void* in, void* out,
+                             std::span<const std::int64_t> bytes) {
   MpiRequests requests = requests_of(collective);
   std::vector<std::int64_t> offsets(bytes.size());
   std::exclusive_scan(bytes.begin(), bytes.end(), offsets.begin(), std::int64_t{0});

@@ -94,12 +94,16 @@ class MpiCommunicator final : public Communicator {
   void receive_counted(MpiRequests& requests, void* data, std::int64_t bytes, int from, int tag);
   [[nodiscard]] Work work(MpiRequests requests, const Operation& operation) const;
 
+  template <class T, class Combine>
   class ReduceScatter;
 
+  /// all_gather() as a part of a collective that has begun.
+  [[nodiscard]] Work gather(const Collective& collective, const void* in, void* out,
+                            std::span<const std::int64_t> bytes);
+  /// Collective over this communicator. Combines in rank order. Fewer numbers than ranks go to every rank; of others
+  /// each rank combines a part and sends it to all, which is twice the numbers for any number of ranks.
   template <class T, class Combine>
   void all_reduce(Kind kind, std::span<T> values, Combine combine);
-  /// Staging memory of at least `bytes`, valid until the next call.
-  [[nodiscard]] std::byte* staging(std::int64_t bytes);
 
   MPI_Comm messages_ = MPI_COMM_NULL;     ///< communicator of send and receive, whose tags are the caller's
   MPI_Comm collectives_ = MPI_COMM_NULL;  ///< communicator of collectives, whose tags are numbered
@@ -116,7 +120,6 @@ class MpiCommunicator final : public Communicator {
   std::int64_t collective_count_ = 0;
   std::int64_t message_count_ = 0;
   Traffic traffic_;
-  std::vector<std::byte> staging_;
 };
 
 }  // namespace sluice

@@ -26,28 +26,25 @@ std::int64_t staging_bytes_per_rank(int ranks) {
 
 }  // namespace
 
-std::byte* MpiCommunicator::staging(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>(bytes);
-  if (staging_.size() < size) staging_.resize(size);
-  return staging_.data();
-}
-
 /// Reduce-scatter in rounds, each with a piece of all ranges. Two rounds are in flight at a time, in two
-/// halves of the staging memory: while one is summed, the next one arrives.
+/// halves of the staging memory: while one is combined, the next one arrives.
+template <class T, class Combine>
 class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable {
  public:
-  ReduceScatter(MpiCommunicator& comm, const float* in, float* out, std::span<const std::int64_t> counts)
+  ReduceScatter(MpiCommunicator& comm, const Collective& collective, const T* in, T* out,
+                std::span<const std::int64_t> counts, Combine combine)
       : comm_(comm),
-        collective_(comm.begin(Kind::kReduceScatter)),
+        collective_(collective),
+        combine_(combine),
         limit_(comm.limit_),
         background_(comm.background_),
         in_(in),
         out_(out),
         ranges_(ranges_of(counts)),
-        piece_(staging_bytes_per_rank(comm.size_) / kFlights / std::int64_t{sizeof(float)}),
+        piece_(staging_bytes_per_rank(comm.size_) / kFlights / std::int64_t{sizeof(T)}),
         rounds_(divide_up(*std::max_element(counts.begin(), counts.end()), piece_)),
         slot_elements_(std::min(piece_, own().count())),
-        slots_(std::make_unique_for_overwrite<float[]>(
+        slots_(std::make_unique_for_overwrite<T[]>(
             static_cast<std::size_t>(kFlights * comm.size_ * slot_elements_))) {
     for (std::int64_t round = 0; round < std::min(rounds_, kFlights); ++round) start(round);
     background_->add(*this);
@@ -57,16 +54,16 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   ReduceScatter& operator=(const ReduceScatter&) = delete;
 
   bool test() override {
-    for (; summed_ < rounds_; ++summed_) {
-      if (!flight(summed_)->test()) return false;
-      sum(summed_);
-      if (summed_ + kFlights < rounds_) start(summed_ + kFlights);
+    for (; combined_ < rounds_; ++combined_) {
+      if (!flight(combined_)->test()) return false;
+      combine(combined_);
+      if (combined_ + kFlights < rounds_) start(combined_ + kFlights);
     }
     return true;
   }
   void wait() override { wait_for(*this, *background_, *limit_, collective_.operation); }
   [[nodiscard]] std::string missing() const override {
-    return flights_[static_cast<std::size_t>(summed_ % kFlights)]->missing();
+    return flights_[static_cast<std::size_t>(combined_ % kFlights)]->missing();
   }
 
  private:
@@ -92,7 +89,7 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   [[nodiscard]] std::optional<MpiRequests>& flight(std::int64_t round) {
     return flights_[static_cast<std::size_t>(round % kFlights)];
   }
-  [[nodiscard]] float* slot(std::int64_t round, int from) const {
+  [[nodiscard]] T* slot(std::int64_t round, int from) const {
     return slots_.get() + (round % kFlights * comm_.size_ + from) * slot_elements_;
   }
 
@@ -102,34 +99,35 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
     for (int step = 1; step < size; ++step) {
       const int from = (rank + size - step) % size;
       if (const std::int64_t length = piece_length(own(), round); length > 0)
-        comm_.receive_counted(requests, slot(round, from), length * std::int64_t{sizeof(float)}, from,
+        comm_.receive_counted(requests, slot(round, from), length * std::int64_t{sizeof(T)}, from,
                               collective_.tag);
       const int to = (rank + step) % size;
       if (const std::int64_t length = piece_length(range(to), round); length > 0)
-        comm_.send_counted(requests, in_ + range(to).begin + round * piece_,
-                           length * std::int64_t{sizeof(float)}, to, collective_.tag);
+        comm_.send_counted(requests, in_ + range(to).begin + round * piece_, length * std::int64_t{sizeof(T)},
+                           to, collective_.tag);
     }
   }
 
-  void sum(std::int64_t round) {
+  void combine(std::int64_t round) {
     const std::int64_t offset = round * piece_;
-    std::vector<const float*> parts;
+    std::vector<const T*> parts;
     for (int from = 0; from < comm_.size_; ++from)
       parts.push_back(from == comm_.rank_ ? in_ + own().begin + offset : slot(round, from));
-    combine_in_rank_order<float>(parts, out_ + offset, piece_length(own(), round), std::plus<>());
+    combine_in_rank_order<T>(parts, out_ + offset, piece_length(own(), round), combine_);
   }
 
   MpiCommunicator& comm_;
   Collective collective_;
+  Combine combine_;
   std::shared_ptr<const WaitLimit> limit_;
   std::shared_ptr<Background> background_;
-  const float* in_;
-  float* out_;
+  const T* in_;
+  T* out_;
   std::vector<Range> ranges_;
   std::int64_t piece_, rounds_, slot_elements_;
-  std::unique_ptr<float[]> slots_;
+  std::unique_ptr<T[]> slots_;
   std::array<std::optional<MpiRequests>, kFlights> flights_;
-  std::int64_t summed_ = 0;  ///< number of rounds that have been summed
+  std::int64_t combined_ = 0;  ///< number of rounds that have been combined
 };
 
 Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
@@ -138,32 +136,30 @@ Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<
                 "the MPI backend moves host memory, but was given an accelerator's stream");
   SLUICE_ASSERT(std::ssize(counts) == size_, "reduce_scatter_sum was given {} parts for {} ranks",
                 counts.size(), size_);
-  return Work(std::make_unique<ReduceScatter>(*this, in, out, counts));
+  using Sum = ReduceScatter<float, std::plus<>>;
+  return Work(std::make_unique<Sum>(*this, begin(Kind::kReduceScatter), in, out, counts, std::plus<>()));
 }
 
 template <class T, class Combine>
 void MpiCommunicator::all_reduce(Kind kind, std::span<T> values, Combine combine) {
-  const Collective collective = begin(kind);
   const std::int64_t count = std::ssize(values);
-  const std::int64_t piece = std::min(staging_bytes_per_rank(size_) / 4 / std::int64_t{sizeof(T)}, count);
-  T* const slots = reinterpret_cast<T*>(staging(size_ * piece * std::int64_t{sizeof(T)}));
-  std::vector<const T*> parts;
-  for (int from = 0; from < size_; ++from) parts.push_back(slots + from * piece);
-
-  for (std::int64_t offset = 0; offset < count; offset += piece) {
-    const std::int64_t length = std::min(piece, count - offset);
-    const std::int64_t bytes = length * std::int64_t{sizeof(T)};
-    T* const own = values.data() + offset;
-    parts[static_cast<std::size_t>(rank_)] = own;
-    MpiRequests requests = requests_of(collective);
-    for (int step = 1; step < size_; ++step) {
-      const int from = (rank_ + size_ - step) % size_;
-      receive_counted(requests, slots + from * piece, bytes, from, collective.tag);
-      send_counted(requests, own, bytes, (rank_ + step) % size_, collective.tag);
-    }
-    wait_for(requests, *background_, *limit_, collective.operation);
-    combine_in_rank_order<T>(parts, own, length, combine);
+  if (count == 0) return;
+  const auto ranks = static_cast<std::size_t>(size_);
+  const Collective collective = begin(kind);
+  // A rank without a part of the numbers would wait for one rank alone, and could not name others that are missing.
+  if (count < size_) {
+    const std::vector<std::int64_t> bytes(ranks, count * std::int64_t{sizeof(T)});
+    std::vector<T> all(ranks * values.size());
+    gather(collective, values.data(), all.data(), bytes).wait();
+    std::vector<const T*> parts;
+    for (std::size_t from = 0; from < ranks; ++from) parts.push_back(all.data() + from * values.size());
+    return combine_in_rank_order<T>(parts, values.data(), count, combine);
   }
+  std::vector<std::int64_t> counts;
+  for (int part = 0; part < size_; ++part) counts.push_back(equal_part(count, size_, part).count());
+  T* const own = values.data() + equal_part_begin(count, size_, rank_);
+  ReduceScatter<T, Combine>(*this, collective, values.data(), own, counts, combine).wait();
+  all_gather(own, values.data(), times(counts, sizeof(T)), nullptr).wait();
 }
 
 void MpiCommunicator::all_reduce_sum(std::span<double> values, StreamHandle) {
