@@ -198,6 +198,14 @@ std::vector<std::int64_t> training_bytes(const std::vector<RankMemory>& planned)
   return bytes;
 }
 
+/// Line of what all ranks send in a step, counted and planned: "sent      12.40 MB ...".
+std::string sent_text(const std::vector<StepTraffic>& planned, std::int64_t counted) {
+  std::int64_t all = 0;
+  for (const StepTraffic& rank : planned) all += rank.all();
+  return fmt::format("sent      {} by all ranks in a step, planned {}", format_bytes(counted),
+                     format_bytes(all));
+}
+
 }  // namespace
 
 TrainReport::TrainReport(JobContext& context, const std::optional<LoadReport>& load,
@@ -232,6 +240,8 @@ void TrainReport::add(std::int64_t step, const StepMetrics& metrics, double lear
   TrainRow row = row_of_step(step, metrics, learning_rate, seconds, rates_);
   std::ranges::transform(row.phase_seconds, phase_seconds_, phase_seconds_.begin(), std::plus());
   if (!metrics_) return;
+  if (row.left_out == 0 && (least_sent_bytes_ == 0 || row.communicated_bytes < least_sent_bytes_))
+    least_sent_bytes_ = row.communicated_bytes;
   if (config.train.router_z_loss > 0) row.z_loss = metrics.z_loss;
   row.held_out_loss = std::move(held_out);
   row.epochs = std::move(epochs);
@@ -270,6 +280,7 @@ void TrainReport::finish() {
   if (!metrics_) return;
   metrics_.close();
   print_memory(context_, planned_, peaks_);
+  if (least_sent_bytes_ > 0) console::line("{}", sent_text(context_.plan.step_traffic(), least_sent_bytes_));
 }
 
 }  // namespace sluice

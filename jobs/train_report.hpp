@@ -49,7 +49,8 @@ class TrainReport {
   /// ranks.
   void add(const std::vector<SampleRow>& samples);
 
-  /// Prints planned and measured memory of each rank on rank 0, and closes the file.
+  /// Prints planned and measured memory of each rank, and bytes that ranks send in a step, on rank 0, and closes the
+  /// file.
   void finish();
 
  private:
@@ -65,6 +66,8 @@ class TrainReport {
   Stopwatch since_first_;        ///< time since the end of the first step
   RankPeaks peaks_;
   std::int64_t device_peak_ = 0;  ///< peak bytes of this rank's GPU
+  /// Fewest bytes that all ranks together have sent in a step with an update; others have evaluations beside it.
+  std::int64_t least_sent_bytes_ = 0;
   PhaseSeconds phase_seconds_{};  ///< seconds of each phase on this rank, over all steps
 };
 

@@ -46,6 +46,13 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   return static_cast<std::int64_t>(bytes);
 }
 
+std::optional<std::int64_t> parse_link_rate(std::string_view text) {
+  constexpr std::string_view kBits = "bit";
+  if (!text.ends_with(kBits)) return parse_bytes(text);
+  const auto bits = parse_bytes(std::string(text.substr(0, text.size() - kBits.size())) + "B");
+  return bits ? std::optional(*bits / 8) : std::nullopt;
+}
+
 std::string format_bytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes);
   if (bytes < 1000) return fmt::format("{} B", bytes);

@@ -16,6 +16,10 @@ inline constexpr std::int64_t kGiB = 1024 * kMiB;
 /// a bare number is bytes. Nothing for anything else, negatives and values above 2^62 included.
 [[nodiscard]] std::optional<std::int64_t> parse_bytes(std::string_view text);
 
+/// Bytes a second of a link's rate, "1Gbit" or "2.5Gbit" (bits a second, in powers of 1000), or of a size a second as
+/// parse_bytes() reads it. Nothing for anything else.
+[[nodiscard]] std::optional<std::int64_t> parse_link_rate(std::string_view text);
+
 /// Byte count as text in powers of 1000, "23.10 GB", "512 B": the unit of disks, vendors and checkpoints.
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);
 

@@ -27,8 +27,10 @@ struct Workload {
   std::int64_t threads = 0;
   bool on_device = false;  ///< computes on a GPU, and on more at once
 
-  bool drops_inputs = false;   ///< whether adapters have dropout
-  OptimizerMode optimizer{};   ///< formats of optimizer state, if the job trains
+  bool drops_inputs = false;  ///< whether adapters have dropout
+  OptimizerMode optimizer{};  ///< formats of optimizer state, if the job trains
+  /// Backward passes of a step: two where gradients that are released are clipped by the norm of them all.
+  int backward_passes = 1;
   bool has_z_loss = false;     ///< whether routers have a z-loss
   bool has_reference = false;  ///< whether tokens also pass through the model without its adapters
   /// Tokens of the distribution at each target that the job writes, or learns from a teacher.

@@ -74,4 +74,17 @@ ExpertLoad expert_load(const JoinedMetrics& metrics, const JoinedColumn& column,
   return load;
 }
 
+std::vector<std::vector<double>> expert_shares(const JoinedMetrics& metrics) {
+  const JoinedColumn* column = metrics.find("moe/expert_tokens");
+  if (column == nullptr || !is_expert_tokens(*column)) return {};
+  const ExpertLoad load = expert_load(metrics, *column, Thinning(metrics.rows(), 1));
+  std::vector<std::vector<double>> shares;
+  for (auto layer = load.tokens.begin(); layer != load.tokens.end(); layer += load.experts) {
+    std::vector<double>& own = shares.emplace_back(layer, layer + load.experts);
+    const double tokens = sum_of(own);
+    for (double& share : own) share = tokens == 0 ? 1 / static_cast<double>(load.experts) : share / tokens;
+  }
+  return shares;
+}
+
 }  // namespace sluice

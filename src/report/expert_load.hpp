@@ -35,4 +35,8 @@ struct ExpertLoad {
 [[nodiscard]] ExpertLoad expert_load(const JoinedMetrics& metrics, const JoinedColumn& column,
                                      const Thinning& thinning);
 
+/// Share of a layer's choices that each of its experts has got over all steps, [layer][expert]; the same for all of a
+/// layer without tokens. Empty if the metrics have no such column, as of a model without experts.
+[[nodiscard]] std::vector<std::vector<double>> expert_shares(const JoinedMetrics& metrics);
+
 }  // namespace sluice

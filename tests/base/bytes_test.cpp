@@ -39,6 +39,14 @@ TEST(ParseBytes, refuses_what_is_not_a_size) {
     EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
 }
 
+TEST(ParseLinkRate, reads_bits_and_bytes_a_second) {
+  EXPECT_EQ(parse_link_rate("1Gbit"), 125'000'000);
+  EXPECT_EQ(parse_link_rate("2.5Gbit"), 312'500'000);
+  EXPECT_EQ(parse_link_rate("100MB"), 100'000'000);
+  for (const char* text : {"", "bit", "1Gbits", "fast", "-1Gbit"})
+    EXPECT_FALSE(parse_link_rate(text)) << text;
+}
+
 TEST(FormatBytes, uses_powers_of_1000) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(999), "999 B");

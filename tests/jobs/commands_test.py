@@ -537,6 +537,23 @@ class Plan(JobTest):
             self.assertLess(rank["gather_buffers_bytes"], 2 * (248320 * 2048 + 38e6))
         self.assertLess(abs(sum(rank["weights_bytes"] for rank in plan["ranks"]) / (2 * 34660610688) - 1), 1e-3)
 
+    def test_bytes_that_a_step_sends(self):
+        file, model = SOURCE / "configs/qwen3.5-35b-a3b-3-nodes.toml", MODELS / "Qwen3.5-35B-A3B"
+        words = ["plan", file, "--ranks", 3, f"--set=model.path={model}", "--set=train.batch_sequences=3",
+                 "--set=data.sequence_length=512", "--link-rate", "1Gbit"]
+        told = sluice(*words)
+        self.expect(told, 0, "sent a step", "dense_weights", "tokens")
+        for rank in json.loads(sluice(*words, "--json").output)["ranks"]:
+            sent = rank["sent_bytes"]
+            self.assertEqual(sent["all"], sum(sent[purpose] for purpose in sent if purpose not in ("all", "seconds")))
+            self.assertEqual(sent["expert_weights"], 0)
+            # By hand: 1.9e9 parameters of layers without experts, a head of 0.51e9, and 40 layers of 512 tokens, each
+            # two thirds of it to others.
+            for purpose, gigabytes in {"dense_weights": 3.8, "dense_gradients": 3.8, "vocabulary": 2.1, "tokens": 0.84}.items():
+                self.assertAlmostEqual(sent[purpose] / 1e9, gigabytes, delta=0.07 * gigabytes)
+            self.assertAlmostEqual(sent["seconds"], sent["all"] / 125e6)
+        self.expect(sluice(*words[:-1], "quick"), 64, "--link-rate", "quick")
+
     def test_optimizer_settings_that_are_advised_fit(self):
         advice = json.loads(self.plan("--memory", "128.5GB", "--json").output)["would_fit"]
         change = next(option for option in advice if option["change"].startswith("--set optimizer."))

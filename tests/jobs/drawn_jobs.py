@@ -216,6 +216,7 @@ def draw_layout(draw, task, tokens):
 class Way:
     def __init__(self, seed, number, task, tokens):
         draw = draw_of(seed, "way", number)
+        self.vocabulary = task.config["vocab_size"]
         # Where roundings are large, one of them may turn an answer.
         self.does = draw.choice(["train"] * 4 + ["resume"] * 2 + ["prefer"] * 2 + ["evaluate", "score"] +
                                 ["generate" if task.dtype == "float32" else "evaluate"])
@@ -237,6 +238,14 @@ class Way:
     def does_first(self):
         """What one rank does, for this to begin with the same numbers."""
         return "train" if self.does == "resume" else self.does
+
+    @property
+    def counts_all_bytes(self):
+        """Whether what ranks send in the first step is counted whole, and known before: the sums of Adafactor's update behind it are not, a
+        dump sends more, and of a small vocabulary it depends on the tokens whether rows of the embedding travel or all of it."""
+        optimizer = self.tables["optimizer"]
+        is_whole = optimizer.get("state") != "factored" or optimizer["gradients"] == "release"
+        return is_whole and "debug" not in self.tables and self.vocabulary >= 400
 
     def __str__(self):
         after = f", then {self.ranks_after} with {self.tables_after}" if self.does == "resume" else ""

@@ -57,5 +57,13 @@ TEST(ExpertLoad, is_a_character_for_each_expert_and_time) {
   EXPECT_EQ(busiest_experts(metrics, tokens, Thinning(4, 1)), std::vector<double>{(1.5 + 4) / 2});
 }
 
+TEST(ExpertLoad, tells_the_share_of_choices_of_each_expert) {
+  const TemporaryDirectory directory;
+  write_metrics(directory / "metrics.h5", 1, 3);
+  const JoinedMetrics metrics(existing_segments(directory / "metrics.h5"));
+  EXPECT_EQ(expert_shares(metrics),
+            (std::vector<std::vector<double>>{{0.125, 0.25, 0.375, 0.25}, {0, 0, 0, 1}}));
+}
+
 }  // namespace
 }  // namespace sluice

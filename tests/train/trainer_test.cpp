@@ -3,8 +3,10 @@
 #include "base/fault.hpp"
 #include "data/share_of.hpp"
 #include "model/small_model.hpp"
+#include "plan/exchange_limits.hpp"
 #include "plan/offload.hpp"
 #include "plan/optimizer_bytes.hpp"
+#include "plan/step_traffic.hpp"
 #include "shard/arena_access.hpp"
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
@@ -283,6 +285,40 @@ TEST(Trainer, bytes_of_a_step_are_those_of_the_step_alone) {
   EXPECT_NEAR(static_cast<double>(training.step(0).communicated_bytes), first,
               0.01 * first);  // the last sum of a step counts for the next
   EXPECT_EQ(first > 0, test::test_world().size() > 1);
+}
+
+/// Bytes that all ranks are planned to send in a step of `job`, without the batch, which tests do not send.
+double planned_bytes(const test::SmallModel& model, const TrainerOptions& job, const ParallelDims& dims) {
+  const ShardPlan shards(model.layouts, dims);
+  Workload work{.dtype = DType::kFloat32,
+                .pass_length = job.sequence_length,
+                .batch_sequences = job.train.batch_sequences,
+                .micro_batch_sequences = job.train.micro_batch_sequences,
+                .optimizer = job.optimizer.mode(),
+                .backward_passes = job.optimizer.gradients == GradientMode::kRelease ? 2 : 1,
+                .has_z_loss = true};
+  double bytes = 0;
+  for (const StepTraffic& rank :
+       plan_step_traffic(model.description.config, model.description.manifest, shards,
+                         make_stage_plan(model.layouts, TiedHead::kNo), work, {}))
+    bytes += static_cast<double>(rank.all() - rank.batch);
+  return bytes;
+}
+
+TEST(Trainer, sends_the_bytes_that_are_planned) {
+  const test::SmallModel model;
+  const int world = test::test_world().size();
+  for (const int expert_parallel : {1, world})
+    for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease}) {
+      TrainerOptions job = small_job(3 * world);
+      job.optimizer.gradients = gradients;
+      Training training(test::test_world(), model, job, expert_parallel);
+      static_cast<void>(training.step(0));
+      const auto counted = static_cast<double>(training.step(1).communicated_bytes);
+      const double planned = planned_bytes(model, job, {.world = world, .expert_parallel = expert_parallel});
+      const double tolerance = expert_parallel > kGatheringRanks ? 0.08 : 0.02;
+      EXPECT_NEAR(counted, planned, tolerance * planned) << expert_parallel << " " << int(gradients);
+    }
 }
 
 TEST(Trainer, learns_a_batch_by_heart) {

@@ -16,6 +16,27 @@
 #include <algorithm>
 
 namespace sluice {
+namespace {
+
+/// How the text of an option is read, and what it may be.
+struct AmountText {
+  std::optional<std::int64_t> (*parse)(std::string_view text);
+  std::string_view expected;
+};
+
+void add_amount(CLI::App& command, const std::string& option, std::optional<std::int64_t>& amount,
+                const std::string& help, const AmountText& text_of_amount) {
+  command.add_option_function<std::string>(
+      option,
+      [&amount, option, text_of_amount](const std::string& text) {
+        amount = text_of_amount.parse(text);
+        if (!amount)
+          throw CLI::ValidationError(option, fmt::format("'{}' is not {}", text, text_of_amount.expected));
+      },
+      help);
+}
+
+}  // namespace
 
 void add_job_arguments(CLI::App& command, JobArguments& arguments, const char* file) {
   command.add_option("job", arguments.file, file)->required();
@@ -28,15 +49,12 @@ CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const 
 
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
               const std::string& help) {
-  command.add_option_function<std::string>(
-      option,
-      [&bytes, option](const std::string& text) {
-        bytes = parse_bytes(text);
-        if (!bytes)
-          throw CLI::ValidationError(option,
-                                     "'" + text + "' is not a size with its unit, such as 128.5GB or 120GiB");
-      },
-      help);
+  add_amount(command, option, bytes, help, {parse_bytes, "a size with its unit, such as 128.5GB or 120GiB"});
+}
+
+void add_link_rate(CLI::App& command, const std::string& option, std::optional<std::int64_t>& rate,
+                   const std::string& help) {
+  add_amount(command, option, rate, help, {parse_link_rate, "a rate with its unit, such as 1Gbit or 100MB"});
 }
 
 CLI::Option* add_machine(CLI::App& command, MachineArguments& machine) {

@@ -77,6 +77,9 @@ CLI::Option* add_ranks(CLI::App& command, const char* option, int& ranks, const 
 /// Adds an option with a size such as 128.5GB.
 void add_size(CLI::App& command, const std::string& option, std::optional<std::int64_t>& bytes,
               const std::string& help);
+/// Adds an option with the rate of a link, such as 1Gbit, in bytes a second.
+void add_link_rate(CLI::App& command, const std::string& option, std::optional<std::int64_t>& rate,
+                   const std::string& help);
 
 /// Adds the options that tell of the machines planned for. Returns the one with the number of ranks.
 CLI::Option* add_machine(CLI::App& command, MachineArguments& machine);

@@ -2,6 +2,7 @@
 #include "config/schema.hpp"
 #include "data/score_file.hpp"
 #include "job/commands/commands.hpp"
+#include "job/commands/run_files.hpp"
 #include "job/plan/advice.hpp"
 #include "job/plan/job_plan.hpp"
 #include "job/plan/plan_json.hpp"
@@ -11,6 +12,7 @@
 #include "job/prepare/save_plan.hpp"
 #include "plan/optimizer_fit.hpp"
 #include "process/console.hpp"
+#include "report/expert_load.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -31,6 +33,8 @@ struct PlanArguments {
   JobArguments job;  ///< job file; or a model directory or config.json, for a training job with all defaults
   MachineArguments machine;
   std::optional<std::int64_t> disk_rate;  ///< bytes that a rank's disk reads or writes per second
+  std::optional<std::int64_t> link_rate;  ///< bytes that a rank's link sends per second
+  std::filesystem::path routing;  ///< run whose counts of tokens tell how experts are chosen; "": evenly
   bool json = false;
 };
 
@@ -52,8 +56,8 @@ void print_disk(const std::vector<RankMemory>& ranks, std::optional<std::int64_t
 }
 
 /// Table with a row per rank, and a column for each named number that `list` returns.
-template <class List>
-std::string as_table(const std::vector<RankMemory>& ranks, std::string_view title, List list) {
+template <class Rank, class List>
+std::string as_table(const std::vector<Rank>& ranks, std::string_view title, List list) {
   std::vector<std::vector<std::string>> rows{{std::string(title)}};
   for (const auto& [name, bytes] : list(ranks.front())) rows.front().emplace_back(name);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -117,6 +121,18 @@ void print_tables(const JobPlan& plan, std::optional<std::int64_t> disk_rate) {
   print_disk(ranks, disk_rate);
 }
 
+/// Prints what each rank sends in a step, where ranks send anything.
+void print_traffic(const JobPlan& plan, const PlanView& view) {
+  const std::vector<StepTraffic> traffic = plan.step_traffic(view.expert_shares);
+  const StepTraffic& most = *std::ranges::max_element(traffic, {}, &StepTraffic::all);
+  if (most.all() == 0) return;
+  console::write_line(as_table(traffic, "sent a step", [](const StepTraffic& rank) { return rank.parts(); }));
+  if (!view.link_rate) return;
+  console::line("  A step sends {} from the rank that sends most: {:.3g} s at least of its link.",
+                format_bytes(most.all()),
+                static_cast<double>(most.all()) / static_cast<double>(*view.link_rate));
+}
+
 void print_saves(const JobPlan& plan) {
   const CheckpointSettings& settings = plan.config().checkpoint;
   if (is_training(plan.config().job.kind) && settings.saves())
@@ -136,15 +152,32 @@ nlohmann::json json_of(const JobPlan& plan, const PlanView& view) {
   return out;
 }
 
+/// Shares of choices of the experts in an earlier run of the planned model; empty without one. Error(kBadData) for a run
+/// of another number of experts or MoE layers.
+ExpertShares shares_of_run(const JobPlan& plan, const std::filesystem::path& run) {
+  if (run.empty()) return {};
+  ExpertShares shares = expert_shares(find_run_files(run).metrics());
+  const ModelConfig& model = plan.blueprint->model.config;
+  const std::int64_t layers = std::ssize(shares), experts = layers == 0 ? 0 : std::ssize(shares.front());
+  if (layers != model.moe_layer_count() || (layers > 0 && experts != model.experts))
+    fail(
+        {ExitCode::kBadData, "plan.routing"},
+        "--routing {}: found counts of {} experts in {} MoE layers, expected {} in {}: is it a run of this model?",
+        run.string(), experts, layers, model.experts, model.moe_layer_count());
+  return shares;
+}
+
 /// Prints bytes per rank for each purpose, and whether they fit.
 int plan_command(const PlanArguments& arguments) {
   const JobPlan plan = plan_of_command(planned_job(arguments.job), arguments.machine);
-  const PlanView view{told_growth_limit(plan.config(), arguments.machine.memory_bytes), arguments.disk_rate};
+  const PlanView view{told_growth_limit(plan.config(), arguments.machine.memory_bytes), arguments.disk_rate,
+                      arguments.link_rate, shares_of_run(plan, arguments.routing)};
   if (arguments.json) {
     print_json(json_of(plan, view));
     return 0;
   }
   print_tables(plan, view.disk_rate);
+  print_traffic(plan, view);
   console::line("  The process itself, with its code and libraries, comes on top.");
   print_mode(plan, view.memory_limit.has_value());
   print_saves(plan);
@@ -176,6 +209,10 @@ void add_plan(CommandLine& line) {
   add_machine(command, arguments.machine)->required();
   add_size(command, "--disk-rate", arguments.disk_rate,
            "Bytes a second of a rank's disk, for memory.offload, such as 2GB");
+  add_link_rate(command, "--link-rate", arguments.link_rate,
+                "Rate of a rank's link, for the seconds that a step's messages take at least, such as 1Gbit");
+  command.add_option("--routing", arguments.routing,
+                     "Run whose counts of tokens tell how experts are chosen; default: evenly");
   command.add_flag("--json", arguments.json, "Print JSON");
 }
 

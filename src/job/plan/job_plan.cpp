@@ -195,6 +195,10 @@ std::vector<RankMemory> JobPlan::limited_parts() const {
   return parts;
 }
 
+std::vector<StepTraffic> JobPlan::step_traffic(const ExpertShares& expert_shares) const {
+  return blueprint->step_traffic(shards, workload_of(config(), machine), expert_shares);
+}
+
 JobPlan plan_of_command(const JobConfig& config, const MachineArguments& told) {
   auto written = std::make_shared<const Blueprint>(config);
   SoloCommunicator self;

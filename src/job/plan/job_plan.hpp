@@ -63,6 +63,8 @@ class JobPlan {
   [[nodiscard]] std::int64_t largest_peak() const;
   /// The parts of the ranks' memory that must fit Machine::growth_limits: on GPUs those in their memory.
   [[nodiscard]] std::vector<RankMemory> limited_parts() const;
+  /// Bytes that each rank sends in a step, with the experts' shares of choices; without any all get as many.
+  [[nodiscard]] std::vector<StepTraffic> step_traffic(const ExpertShares& expert_shares = {}) const;
   [[nodiscard]] bool computes_on_gpus() const { return machine.device.kind == DeviceKind::kCuda; }
 
   std::shared_ptr<const Blueprint> blueprint;

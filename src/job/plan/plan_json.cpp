@@ -18,6 +18,13 @@ nlohmann::json disk_json(const OffloadPlan& offload, std::optional<std::int64_t>
   return out;
 }
 
+nlohmann::json traffic_json(const StepTraffic& traffic, std::optional<std::int64_t> link_rate) {
+  nlohmann::json out{{"all", traffic.all()}};
+  for (const auto& [name, bytes] : traffic.parts()) out[std::string(name)] = bytes;
+  if (link_rate) out["seconds"] = static_cast<double>(traffic.all()) / static_cast<double>(*link_rate);
+  return out;
+}
+
 nlohmann::json mode_json(const OptimizerMode& mode) {
   return {{"kind", name_of(mode.kind)},
           {"state", name_of(mode.state)},
@@ -59,8 +66,11 @@ nlohmann::json to_json(const JobPlan& plan, const PlanView& view) {
   }
   if (plan.saves.step_bytes_of_host > 0) out["saved_step_bytes_of_a_host"] = plan.saves.step_bytes_of_host;
   if (plan.resumed) out["resumed_step"] = plan.resumed->found.step.step;
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
-    out["ranks"].push_back(rank_json(plan, rank, view));
+  const std::vector<StepTraffic> traffic = plan.step_traffic(view.expert_shares);
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    nlohmann::json& row = out["ranks"].emplace_back(rank_json(plan, rank, view));
+    row["sent_bytes"] = traffic_json(traffic[rank], view.link_rate);
+  }
   return out;
 }
 

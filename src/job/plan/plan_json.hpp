@@ -18,6 +18,8 @@ struct PlanView {
   std::optional<std::int64_t>
       memory_limit;                       ///< bytes of a rank, by which its verdict is made; nothing: none is
   std::optional<std::int64_t> disk_rate;  ///< bytes a second of a rank's disk, for the seconds of a step
+  std::optional<std::int64_t> link_rate{};  ///< bytes a second of a rank's link, for the seconds of a step
+  ExpertShares expert_shares{};             ///< shares of choices by an earlier run; empty: even ones
 };
 
 /// The plan, its bytes by rank and purpose.

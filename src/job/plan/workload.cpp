@@ -68,6 +68,8 @@ Workload workload_of(const JobConfig& config, const Machine& machine) {
   work.threads = machine.threads;
   work.on_device = machine.device.memory() == MemoryKind::kDevice;
   work.optimizer = config.optimizer.mode();
+  const bool clips_all = config.optimizer.clip == ClipRule::kGlobal && config.optimizer.max_grad_norm > 0;
+  work.backward_passes = config.optimizer.gradients == GradientMode::kRelease && clips_all ? 2 : 1;
   work.has_z_loss = work.trains && config.train.router_z_loss > 0;
   work.has_reference = prefers && config.prefer.walks_reference();
   if (config.job.kind == JobKind::kScore) work.distribution_tokens = config.score.distribution_tokens();

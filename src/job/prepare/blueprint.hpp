@@ -8,6 +8,7 @@
 #include "manifest/key_map.hpp"
 #include "model/architecture.hpp"
 #include "plan/memory_plan.hpp"
+#include "plan/step_traffic.hpp"
 #include "shard/shard_plan.hpp"
 #include "shard/stage_plan.hpp"
 
@@ -65,6 +66,12 @@ class Blueprint {
                                                     std::span<const std::int64_t> staging_bytes) const {
     work.drops_inputs = work.trains && model.adapters.dropout > 0;
     return plan_memory(model.config, model.manifest, plan, stages, work, staging_bytes, stored);
+  }
+
+  /// Bytes that each rank of a plan sends in a step, see plan_step_traffic().
+  [[nodiscard]] std::vector<StepTraffic> step_traffic(const ShardPlan& plan, const Workload& work,
+                                                      const ExpertShares& shares) const {
+    return plan_step_traffic(model.config, model.manifest, plan, stages, work, stored, shares);
   }
 
  private:

@@ -1,0 +1,252 @@
+#include "plan/step_traffic.hpp"
+
+#include "base/range.hpp"
+#include "plan/exchange_limits.hpp"
+#include "plan/optimizer_layout.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kFloatBytes = sizeof(float), kNumberBytes = sizeof(double);
+
+/// Part of an amount, rounded to bytes.
+std::int64_t part_of(double amount) { return std::llround(amount); }
+
+/// Distinct tokens to expect among `tokens` that are drawn evenly from a vocabulary.
+double distinct_tokens(std::int64_t tokens, std::int64_t vocabulary) {
+  const auto size = static_cast<double>(vocabulary);
+  return size * (1 - std::pow(1 - 1 / size, static_cast<double>(tokens)));
+}
+
+/// Probability that a token which chooses k of `all` experts chooses one of `some` of them.
+double share_of_even_tokens(std::int64_t all, std::int64_t some, std::int64_t k) {
+  double none = 1;
+  for (std::int64_t choice = 0; choice < k; ++choice)
+    none *= std::max(0.0, static_cast<double>(all - some - choice) / static_cast<double>(all - choice));
+  return 1 - none;
+}
+
+/// Bytes that one of `ranks` ranks sends in a sum over ranks of some numbers (MpiCommunicator::all_reduce()).
+std::int64_t sum_bytes(std::int64_t numbers, std::int64_t ranks) {
+  const std::int64_t sent = numbers * kNumberBytes * (ranks - 1);
+  return numbers < ranks ? sent : 2 * sent / ranks;
+}
+
+/// The traffic of all ranks, counted purpose by purpose.
+class TrafficCount {
+ public:
+  TrafficCount(const ModelConfig& model, const ShardPlan& plan, const StagePlan& stages, const Workload& work,
+               const StoredTensors& stored)
+      : model_(model),
+        plan_(plan),
+        stages_(stages),
+        work_(work),
+        stored_(stored_bytes(plan, stored)),
+        backward_passes_(work.trains ? work.backward_passes : 0),
+        lowest_layer_(work.trains ? stages.lowest_trained_layer(plan) : model.layer_count()),
+        ranks_(static_cast<std::size_t>(plan.world())) {}
+
+  void count_layers() {
+    for (int layer = 0; layer < model_.layer_count(); ++layer) {
+      const int times = 1 + (layer >= lowest_layer_ ? backward_passes_ : 0);
+      for (const int unit : stages_.layers[static_cast<std::size_t>(layer)].units) {
+        const bool experts = plan_.has_experts(unit);
+        count_gathers(unit, times, experts ? &StepTraffic::expert_weights : &StepTraffic::dense_weights);
+        count_reductions(unit, experts ? &StepTraffic::expert_gradients : &StepTraffic::dense_gradients);
+      }
+    }
+  }
+
+  void count_vocabulary() {
+    const int embedding = stages_.embed.units.front();
+    for (const int unit : stages_.head.units) {
+      count_gathers(unit, std::max(1, backward_passes_), &StepTraffic::vocabulary);
+      count_reductions(unit, &StepTraffic::vocabulary);
+    }
+    if (plan_.sharers(embedding) == 1) return;
+    if (rows_fit()) return count_rows(embedding);
+    count_gathers(embedding, 1, &StepTraffic::vocabulary);
+    count_reductions(embedding, &StepTraffic::vocabulary);
+  }
+
+  void count_tokens(const ExpertShares& shares) {
+    const ParallelDims& dims = plan_.dims();
+    if (dims.expert_parallel == 1 || model_.moe_layer_count() == 0) return;
+    const bool gathers = dims.expert_parallel <= kGatheringRanks;
+    for (int layer = 0; layer < model_.moe_layer_count(); ++layer) {
+      const bool is_reached = model_.moe_layer(layer) >= lowest_layer_;
+      const int backward = is_reached ? backward_passes_ : 0;
+      for (int rank = 0; rank < plan_.world(); ++rank)
+        count_tokens_of(rank, backward, [&](int other) {
+          return gathers ? 1.0 : share_of_tokens(shares, layer, dims.place(other));
+        });
+    }
+  }
+
+  /// Sums over ranks, and the batch that rank 0 hands out.
+  void count_rest(const OptimizerLayout* layout) {
+    const auto sum_of = [&](std::int64_t numbers) { return sum_bytes(numbers, plan_.world()); };
+    const std::int64_t bytes = 2 * sum_of(model_.moe_layer_count() * model_.experts) +
+                               sum_of(work_.has_z_loss ? 1 : 0) + backward_passes_ * (sum_of(1) + sum_of(2));
+    for (int rank = 0; rank < plan_.world(); ++rank) at(rank).other += bytes;
+    for (int rank = 1; rank < plan_.world(); ++rank)
+      at(0).batch += sequences(rank) * (work_.pass_length + 1) * std::int64_t{sizeof(std::int64_t)};
+    if (layout != nullptr) count_sums_of_matrices(*layout);
+  }
+
+  std::vector<StepTraffic> done() { return std::move(ranks_); }
+
+ private:
+  [[nodiscard]] StepTraffic& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] std::int64_t sequences(int rank) const {
+    return equal_part(work_.batch_sequences, plan_.world(), rank).count();
+  }
+  [[nodiscard]] std::int64_t tokens(int rank) const { return sequences(rank) * work_.pass_length; }
+
+  /// Bytes of a rank's own shard of a unit, as numbers or as codes.
+  [[nodiscard]] std::int64_t own_bytes(int unit, int rank) const {
+    if (plan_.is_stored(unit))
+      return stored_[static_cast<std::size_t>(unit)][static_cast<std::size_t>(rank)].all();
+    return plan_.owned(unit, rank).count() * size_of(work_.dtype);
+  }
+
+  void count_gathers(int unit, int times, std::int64_t StepTraffic::*purpose) {
+    for (int rank = 0; rank < plan_.world(); ++rank)
+      at(rank).*purpose += times * own_bytes(unit, rank) * (plan_.sharers(unit) - 1);
+  }
+
+  /// Each rank sends the gradients of all shards but its own.
+  void count_reductions(int unit, std::int64_t StepTraffic::*purpose) {
+    if (!plan_.is_trained(unit) || plan_.sharers(unit) == 1) return;
+    for (int rank = 0; rank < plan_.world(); ++rank)
+      at(rank).*purpose += backward_passes_ * kFloatBytes *
+                           (plan_.gathered_range(unit, rank).count() - plan_.owned(unit, rank).count());
+  }
+
+  [[nodiscard]] double distinct(int rank) const { return distinct_tokens(tokens(rank), model_.vocab_size); }
+  [[nodiscard]] double distinct_of_all() const {
+    double rows = 0;
+    for (int rank = 0; rank < plan_.world(); ++rank) rows += distinct(rank);
+    return rows;
+  }
+
+  /// Whether the embedding travels by rows, as RowExchange::fits() decides it.
+  [[nodiscard]] bool rows_fit() const {
+    return distinct(0) + distinct_of_all() <= static_cast<double>(model_.vocab_size);
+  }
+
+  /// Lists of the rows that each rank needs, the rows, and their gradients.
+  void count_rows(int unit) {
+    const int others = plan_.world() - 1;
+    const std::vector<std::int64_t> counts = plan_.counts(unit, 0);
+    const auto whole = static_cast<double>(sum(counts));
+    for (int rank = 0; rank < plan_.world(); ++rank) {
+      const double share = static_cast<double>(counts[static_cast<std::size_t>(rank)]) / whole;
+      const double of_others = (distinct_of_all() - distinct(rank)) * share;
+      const double by_others = distinct(rank) * (1 - share);
+      const auto width = static_cast<double>(model_.hidden_size);
+      double bytes = (distinct(rank) + 1) * static_cast<double>(others * kNumberBytes) +
+                     of_others * width * static_cast<double>(size_of(work_.dtype));
+      if (plan_.is_trained(unit)) bytes += backward_passes_ * by_others * width * kFloatBytes;
+      at(rank).vocabulary += part_of(bytes);
+    }
+  }
+
+  /// Share of the tokens of a MoE layer that need experts of one place of the group.
+  [[nodiscard]] double share_of_tokens(const ExpertShares& shares, int layer, int place) const {
+    const Range own = equal_part(model_.experts, plan_.dims().expert_parallel, place);
+    if (shares.empty()) return share_of_even_tokens(model_.experts, own.count(), model_.experts_per_token);
+    const std::vector<double>& of_layer = shares[static_cast<std::size_t>(layer)];
+    const double share = std::accumulate(of_layer.begin() + own.begin, of_layer.begin() + own.end, 0.0);
+    return 1 - std::pow(1 - std::min(share, 1.0), static_cast<double>(model_.experts_per_token));
+  }
+
+  /// Counts what a rank sends for one MoE layer; `share`(rank) is that of a token's chances to need the rank's experts.
+  template <class Share>
+  void count_tokens_of(int rank, int backward_passes, const Share& share) {
+    const ParallelDims& dims = plan_.dims();
+    const auto state = static_cast<double>(model_.hidden_size * size_of(work_.dtype));
+    const auto choices = static_cast<double>(model_.experts_per_token * kFloatBytes);
+    const int forward_passes = work_.has_reference ? 2 : 1;
+    const double sent_out =
+        forward_passes * (state + 2 * choices) + backward_passes * (2 * state + 2 * choices);
+    const double sent_back = forward_passes * state + backward_passes * (state + choices);
+    double bytes = 0;
+    const int first = dims.group(rank) * dims.expert_parallel;
+    for (int other = first; other < first + dims.expert_parallel; ++other)
+      if (other != rank)
+        bytes += static_cast<double>(tokens(rank)) * share(other) * sent_out +
+                 static_cast<double>(tokens(other)) * share(rank) * sent_back;
+    at(rank).tokens += part_of(bytes);
+  }
+
+  /// Sums over the matrices of units that ranks share: for Adafactor squares, rows and columns, and squares of the
+  /// update; for a norm of each matrix its squares.
+  void count_sums_of_matrices(const OptimizerLayout& layout) {
+    const bool is_factored = work_.optimizer.state == StateFormat::kFactored;
+    for (int unit = 0; unit < layout.units(); ++unit) {
+      if (!plan_.is_trained(unit) || plan_.sharers(unit) == 1) continue;
+      std::int64_t numbers = 0;
+      for (const MatrixState& matrix : layout.matrices(unit)) {
+        if (work_.optimizer.clip == ClipRule::kUnit) ++numbers;
+        if (is_factored) numbers += 3 + (matrix.shape.is_vector() ? 0 : matrix.shape.columns);
+      }
+      for (int rank = 0; rank < plan_.world(); ++rank)
+        at(rank).other += sum_bytes(numbers, plan_.sharers(unit));
+    }
+  }
+
+  const ModelConfig& model_;
+  const ShardPlan& plan_;
+  const StagePlan& stages_;
+  const Workload& work_;
+  std::vector<std::vector<StoredBytes>> stored_;
+  int backward_passes_;
+  int lowest_layer_;  ///< the lowest layer that backward reaches; -1: the embedding
+  std::vector<StepTraffic> ranks_;
+};
+
+}  // namespace
+
+std::int64_t StepTraffic::all() const {
+  const auto named = parts();
+  return std::accumulate(named.begin(), named.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto& part) { return sum + part.second; });
+}
+
+std::array<std::pair<std::string_view, std::int64_t>, 8> StepTraffic::parts() const {
+  return {{{"dense_weights", dense_weights},
+           {"dense_gradients", dense_gradients},
+           {"vocabulary", vocabulary},
+           {"expert_weights", expert_weights},
+           {"expert_gradients", expert_gradients},
+           {"tokens", tokens},
+           {"batch", batch},
+           {"other", other}}};
+}
+
+std::vector<StepTraffic> plan_step_traffic(const ModelConfig& model, const ParameterManifest& manifest,
+                                           const ShardPlan& plan, const StagePlan& stages,
+                                           const Workload& work, const StoredTensors& stored,
+                                           const ExpertShares& shares) {
+  const bool answers_only = work.answers && !work.trains;
+  if (!work.computes || answers_only || plan.world() == 1)
+    return std::vector<StepTraffic>(static_cast<std::size_t>(plan.world()));
+  TrafficCount count(model, plan, stages, work, stored);
+  count.count_layers();
+  count.count_vocabulary();
+  count.count_tokens(shares);
+  std::optional<OptimizerLayout> layout;
+  const bool sums_matrices =
+      work.optimizer.state == StateFormat::kFactored || work.optimizer.clip == ClipRule::kUnit;
+  if (work.trains && sums_matrices) layout.emplace(manifest, plan, 0, work.optimizer, work.dtype);
+  count.count_rest(layout ? &*layout : nullptr);
+  return count.done();
+}
+
+}  // namespace sluice
