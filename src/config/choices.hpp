@@ -42,6 +42,13 @@ enum class FrozenFormat : std::uint8_t {
   return format == FrozenFormat::kInt8 || format == FrozenFormat::kNf4;
 }
 
+/// What becomes of dense weights that are not trained, once they were gathered.
+enum class FrozenWeights : std::uint8_t {
+  kAuto,      ///< kept where memory has room for all of them
+  kGathered,  ///< gathered in every pass
+  kKept,      ///< gathered once, and kept whole on every rank
+};
+
 enum class Readers : std::uint8_t { kRank0, kNode, kAll };
 
 /// What happens to files in the page cache after they were read. On unified memory the page cache competes

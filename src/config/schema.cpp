@@ -96,6 +96,14 @@ Table parallel_table() {
       .key("threads", &ParallelSettings::threads, Integer{0, 4096},
            "number of compute threads per rank; 0 = cores of the node divided by its ranks, at most "
            "OMP_NUM_THREADS")
+      .key(
+          "frozen", &ParallelSettings::frozen,
+          Choice<FrozenWeights>{{{"auto", FrozenWeights::kAuto},
+                                 {"gathered", FrozenWeights::kGathered},
+                                 {"kept", FrozenWeights::kKept}}},
+          "dense weights that are not trained, as beside adapters: gathered = in every pass; kept = once, and then "
+          "whole on every rank, so that later steps send none of them; auto = kept if they fit in memory, but not "
+          "on GPUs")
       .done();
 }
 

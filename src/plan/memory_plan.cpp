@@ -160,11 +160,12 @@ void leave_in_files(const ShardPlan& plan, const std::vector<std::vector<StoredB
 
 }  // namespace
 
-std::array<std::pair<std::string_view, std::int64_t>, 12> RankMemory::parts() const {
+std::array<std::pair<std::string_view, std::int64_t>, 13> RankMemory::parts() const {
   return {{{"weights", weights},
            {"gradients", gradients},
            {"optimizer", optimizer},
            {"gather_buffers", gather_buffers},
+           {"kept_weights", kept_weights},
            {"gradient_buffer", gradient_buffer},
            {"batch", batch},
            {"cache", cache},
@@ -237,6 +238,7 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     const GatherBytes gathered = stages.gather_bytes(plan, rank, size, held_stored(plan, held, rank));
     memory.gather_buffers = gathered.dense + gathered.experts +
                             (largest_stored_expert(plan, rank) + largest_stored_dense(plan)) * size;
+    memory.kept_weights = gathered.kept;
     memory.runtime = runtime_bytes(memory.activations);
     if (!work.trains) {
       offload(plan, {}, rank, work, memory);

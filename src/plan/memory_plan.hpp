@@ -33,6 +33,8 @@ struct RankMemory {
   /// Bytes of gathered units: those of a stage, the dense unit of the next stage, and one expert and one
   /// dense unit of stored ones, dequantised.
   std::int64_t gather_buffers = 0;
+  /// Bytes of dense units that are not trained and stay whole on every rank.
+  std::int64_t kept_weights = 0;
   /// Bytes of float32 gradients: of a stage, and of the stage before if that has no experts.
   std::int64_t gradient_buffer = 0;
   /// Bytes of the token ids of a step and of documents to pack; in an evaluation also of the losses of its
@@ -65,15 +67,15 @@ struct RankMemory {
   [[nodiscard]] RankMemory on_gpu() const;
   [[nodiscard]] RankMemory beside_gpu() const;
   /// Bytes of every part with its name, for tables and JSON.
-  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 12> parts() const;
+  [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 13> parts() const;
   /// Bytes held at once in each phase of the job; 0 for phases that the job does not have.
   [[nodiscard]] std::array<std::pair<std::string_view, std::int64_t>, 4> phases() const;
 
  private:
   /// Bytes that stay allocated from the first step on.
   [[nodiscard]] std::int64_t standing() const {
-    return weights + gradients + optimizer + gather_buffers + gradient_buffer + batch + cache + runtime +
-           offload_buffers + save_buffers;
+    return weights + gradients + optimizer + gather_buffers + kept_weights + gradient_buffer + batch + cache +
+           runtime + offload_buffers + save_buffers;
   }
 };
 

@@ -68,7 +68,7 @@ class TrafficCount {
       count_gathers(unit, std::max(1, backward_passes_), &StepTraffic::vocabulary);
       count_reductions(unit, &StepTraffic::vocabulary);
     }
-    if (plan_.sharers(embedding) == 1) return;
+    if (plan_.sharers(embedding) == 1 || plan_.is_kept(embedding)) return;
     if (rows_fit()) return count_rows(embedding);
     count_gathers(embedding, 1, &StepTraffic::vocabulary);
     count_reductions(embedding, &StepTraffic::vocabulary);
@@ -116,6 +116,7 @@ class TrafficCount {
   }
 
   void count_gathers(int unit, int times, std::int64_t StepTraffic::*purpose) {
+    if (plan_.is_kept(unit)) return;
     for (int rank = 0; rank < plan_.world(); ++rank)
       at(rank).*purpose += times * own_bytes(unit, rank) * (plan_.sharers(unit) - 1);
   }

@@ -39,7 +39,7 @@ struct StepTraffic {
 using ExpertShares = std::vector<std::vector<double>>;
 
 /// Bytes that each rank of `plan` sends in a step; zeros for a job that runs no batches. Exact for weights and
-/// gradients. Tokens are exact in groups that all-gather them; in larger groups a token is expected to go to
+/// gradients, of a step after the first: units that are kept are not sent again. Tokens are exact in groups that all-gather them; in larger groups a token is expected to go to
 /// 1 - C(E - e, k) / C(E, k) of the ranks with e of E experts, or by `shares` to 1 - (1 - s)^k of those whose experts
 /// get the share s of the choices. Rows of the embedding are those of tokens drawn evenly from the vocabulary; text has
 /// fewer distinct ones.

@@ -8,8 +8,9 @@
 
 namespace sluice {
 
-ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignment alignment)
-    : layouts_(layouts), dims_(dims), alignment_(alignment) {
+ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignment alignment,
+                     FrozenUnits frozen)
+    : layouts_(layouts), dims_(dims), alignment_(alignment), frozen_(frozen) {
   SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel >= 1, "{} ranks cannot be divided into groups of {}",
                 dims.world, dims.expert_parallel);
   if (dims.world % dims.expert_parallel != 0)
@@ -65,6 +66,10 @@ bool ShardPlan::has_experts(int unit) const {
 
 bool ShardPlan::is_trained(int unit) const {
   return layouts_.units[static_cast<std::size_t>(unit)].is_trained();
+}
+
+bool ShardPlan::is_kept(int unit) const {
+  return frozen_ == FrozenUnits::kKept && !is_trained(unit) && !has_experts(unit) && sharers(unit) > 1;
 }
 
 bool ShardPlan::is_stored(int unit) const {

@@ -30,12 +30,19 @@ enum class ShardAlignment : std::uint8_t {
   kPages,  ///< alignment to pages, so that a unit can be paged to a disk by itself
 };
 
+/// What becomes of dense units that are not trained, once they were gathered: units of trained weights change.
+enum class FrozenUnits : bool {
+  kGathered,  ///< they are gathered again whenever they are needed
+  kKept,      ///< every rank keeps them whole
+};
+
 class ShardPlan {
  public:
   /// Cuts every dense unit into `dims.world` shards as equal as granules allow. Each place of a group gets
   /// whole experts of a layer, their numbers differing by at most one; its replicas get shards of those.
   /// `layouts` must outlive the plan. Error(kBadConfig) if groups do not divide the world.
-  ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignment alignment = ShardAlignment::kLines);
+  ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignment alignment = ShardAlignment::kLines,
+            FrozenUnits frozen = FrozenUnits::kGathered);
 
   [[nodiscard]] int world() const { return dims_.world; }
   [[nodiscard]] const ParallelDims& dims() const { return dims_; }
@@ -55,6 +62,8 @@ class ShardPlan {
   [[nodiscard]] int sharers(int unit) const;
   /// Whether training changes a unit.
   [[nodiscard]] bool is_trained(int unit) const;
+  /// Whether ranks keep a unit whole once it was gathered.
+  [[nodiscard]] bool is_kept(int unit) const;
   /// Whether shards keep a unit as codes and scales.
   [[nodiscard]] bool is_stored(int unit) const;
   /// An element of a unit's buffer.
@@ -122,6 +131,7 @@ class ShardPlan {
   const UnitLayouts& layouts_;
   ParallelDims dims_;
   ShardAlignment alignment_;
+  FrozenUnits frozen_;
   /// Borders of shards in each unit's buffer, in its order: [unit][world + 1].
   std::vector<std::int64_t> cuts_;
   std::vector<std::int64_t> offsets_;  ///< arena_offset() of each unit on each rank: [unit][world]

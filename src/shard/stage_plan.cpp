@@ -36,7 +36,8 @@ std::int64_t neighbouring(const StagePlan& plan, Elements elements) {
 }  // namespace
 
 GatheredElements gathered_elements(const Stage& stage, const ShardPlan& plan, int rank) {
-  return shared_elements(stage, plan, rank, [&](int unit) { return !plan.is_stored(unit); });
+  return shared_elements(stage, plan, rank,
+                         [&](int unit) { return !plan.is_stored(unit) && !plan.is_kept(unit); });
 }
 
 GatheredElements reduced_elements(const Stage& stage, const ShardPlan& plan, int rank) {
@@ -67,14 +68,18 @@ GatherBytes StagePlan::gather_bytes(const ShardPlan& plan, int rank, std::int64_
                                     std::span<const std::int64_t> stored_bytes) const {
   const auto bytes_of = [&](const Stage& stage) {
     const GatheredElements elements = gathered_elements(stage, plan, rank);
-    GatherBytes bytes{elements.dense * element_bytes, elements.experts * element_bytes};
+    GatherBytes bytes{.dense = elements.dense * element_bytes, .experts = elements.experts * element_bytes};
     for (const int unit : stage.units)
-      if (plan.is_stored(unit) && plan.sharers(unit) > 1)
+      if (plan.is_stored(unit) && plan.sharers(unit) > 1 && !plan.is_kept(unit))
         (plan.has_experts(unit) ? bytes.experts : bytes.dense) +=
             stored_bytes[static_cast<std::size_t>(unit)];
     return bytes;
   };
-  GatherBytes most{neighbouring(*this, [&](const Stage& stage) { return bytes_of(stage).dense; }), 0};
+  GatherBytes most{.dense = neighbouring(*this, [&](const Stage& stage) { return bytes_of(stage).dense; })};
+  for (int unit = 0; unit < static_cast<int>(plan.layouts().units.size()); ++unit)
+    if (plan.is_kept(unit))
+      most.kept += plan.is_stored(unit) ? stored_bytes[static_cast<std::size_t>(unit)]
+                                        : plan.gathered_range(unit, rank).count() * element_bytes;
   for_each_stage(*this,
                  [&](const Stage& stage) { most.experts = std::max(most.experts, bytes_of(stage).experts); });
   return most;

@@ -17,7 +17,7 @@ struct Stage {
 };
 
 /// Elements that a rank holds of units that other ranks share, which are gathered and, if trained, reduced.
-/// Stored units are gathered as bytes and do not count.
+/// Stored units are gathered as bytes, and kept ones once: they do not count.
 struct GatheredElements {
   std::int64_t dense = 0, experts = 0;
   [[nodiscard]] std::int64_t all() const { return dense + experts; }
@@ -30,6 +30,7 @@ struct GatheredElements {
 
 /// Bytes of gathered units that are in memory at once.
 struct GatherBytes {
+  std::int64_t kept = 0;     ///< bytes of all units that stay (ShardPlan::is_kept())
   std::int64_t dense = 0;    ///< bytes of the dense units of two consecutive stages
   std::int64_t experts = 0;  ///< bytes of the experts of one stage
 };

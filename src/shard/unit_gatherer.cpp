@@ -29,7 +29,15 @@ UnitGatherer::UnitGatherer(const RankMesh& mesh, const ShardArena& weights, cons
       weights_(weights),
       dense_(weights.memory(), bytes.dense, "gather buffer"),
       experts_(weights.memory(), bytes.experts, "gather buffer of experts"),
-      stream_(weights.memory()) {}
+      kept_(allocate(weights.memory(), bytes.kept, "kept weights")),
+      has_begun_(weights.plan().layouts().units.size(), false),
+      stream_(weights.memory()) {
+  std::int64_t next = 0;
+  for (int unit = 0; unit < static_cast<int>(has_begun_.size()); ++unit) {
+    kept_offsets_.push_back(next);
+    if (is_kept(unit)) next += held_bytes(unit);
+  }
+}
 
 std::int64_t UnitGatherer::held_bytes(int unit) const {
   if (weights_.plan().is_stored(unit)) return weights_.stored()->held_bytes(unit);
@@ -39,7 +47,8 @@ std::int64_t UnitGatherer::held_bytes(int unit) const {
 std::int64_t UnitGatherer::gathered_bytes(const Stage& stage, bool experts) const {
   std::int64_t bytes = 0;
   for (const int unit : stage.units)
-    if (is_gathered(unit) && weights_.plan().has_experts(unit) == experts) bytes += held_bytes(unit);
+    if (is_gathered(unit) && !is_kept(unit) && weights_.plan().has_experts(unit) == experts)
+      bytes += held_bytes(unit);
   return bytes;
 }
 
@@ -53,6 +62,10 @@ void UnitGatherer::begin(const Stage& stage) {
   std::byte* place = next_.dense.data();
   for (const int unit : stage.units) {
     if (!is_gathered(unit) || weights_.plan().has_experts(unit)) continue;
+    if (is_kept(unit)) {
+      begin_kept(unit);
+      continue;
+    }
     next_.works.push_back(start(unit, place));
     place += held_bytes(unit);
   }
@@ -69,6 +82,8 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
   for (const int unit : stage.units) {
     if (!is_gathered(unit)) {
       units.push_back(own(unit));
+    } else if (is_kept(unit)) {
+      units.push_back(kept_place(unit));
     } else if (weights_.plan().has_experts(unit)) {
       units.push_back(experts);
       current_.works.push_back(start(unit, experts));
@@ -80,6 +95,14 @@ std::vector<std::byte*> UnitGatherer::gather(const Stage& stage) {
   }
   for (Work& work : current_.works) work.make_stream_wait(kComputeStream);
   return units;
+}
+
+/// Begins to gather a unit that is kept, unless that was done.
+void UnitGatherer::begin_kept(int unit) {
+  const auto at = static_cast<std::size_t>(unit);
+  if (has_begun_[at]) return;
+  next_.works.push_back(start(unit, kept_place(unit)));
+  has_begun_[at] = true;
 }
 
 std::vector<std::byte*> UnitGatherer::gather_rows(const Stage& stage, const RowExchange& rows) {

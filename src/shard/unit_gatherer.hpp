@@ -1,4 +1,5 @@
-// All-gathers the units of one stage at a time, and prefetches the dense units of the next stage.
+// All-gathers the units of one stage at a time, and prefetches the dense units of the next stage. Units that the
+// shard plan keeps are gathered once.
 #pragma once
 
 #include "device/stream.hpp"
@@ -51,6 +52,12 @@ class UnitGatherer {
   };
 
   [[nodiscard]] bool is_gathered(int unit) const { return weights_.plan().sharers(unit) > 1; }
+  [[nodiscard]] bool is_kept(int unit) const { return weights_.plan().is_kept(unit); }
+  /// Memory of a unit that is kept.
+  [[nodiscard]] std::byte* kept_place(int unit) const {
+    return kept_.data() + kept_offsets_[static_cast<std::size_t>(unit)];
+  }
+  void begin_kept(int unit);
   [[nodiscard]] std::int64_t held_bytes(int unit) const;
   /// Bytes of the dense units of a stage, or of its experts.
   [[nodiscard]] std::int64_t gathered_bytes(const Stage& stage, bool experts) const;
@@ -63,6 +70,9 @@ class UnitGatherer {
   const RankMesh& mesh_;
   const ShardArena& weights_;
   DoubleEndedBuffer dense_, experts_;
+  MemoryBlock kept_;
+  std::vector<std::int64_t> kept_offsets_;  ///< first byte of each unit among the kept ones, by unit
+  std::vector<bool> has_begun_;  ///< whether a kept unit was gathered or is being gathered, by unit
   SideStream stream_;
   Gathering current_, next_;
 };

@@ -25,7 +25,7 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
 
 std::optional<RowExchange> StageBinder::embedding_rows(std::span<const at::Tensor> ids) const {
   const int unit = stages_.embed.units.front();
-  if (plan_.sharers(unit) == 1) return std::nullopt;
+  if (plan_.sharers(unit) == 1 || plan_.is_kept(unit)) return std::nullopt;
   RowExchange rows(mesh_, plan_, unit, ops::distinct_ids(ids));
   if (!rows.fits()) return std::nullopt;
   return rows;

@@ -30,6 +30,7 @@ adapter = "adapter"
 [parallel]
 expert_parallel = 2
 threads = 3
+frozen = "kept"
 [load]
 readers = "all"
 verify = true

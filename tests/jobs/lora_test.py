@@ -2,6 +2,7 @@
 
     lora_test.py [Adapters | Frozen | Saving | Refusals]...
 """
+import json
 import shutil
 import unittest
 
@@ -117,6 +118,23 @@ class Frozen(LoraTest):
                                              parallel={"expert_parallel": parallel}))
             for name, weight in before.items():
                 self.assertEqual(numpy.array_equal(weight, after[name]), name.endswith("experts.down_proj"), name)
+
+    def test_ranks_keep_frozen_weights_if_they_fit_and_train_as_with_gathered_ones(self):
+        options = {"freeze": "*.self_attn.*", "steps": 3}
+        runs = {frozen: self.train(3, f"{frozen}.toml", train=options, parallel={"frozen": frozen}) for frozen in ("auto", "gathered", "kept")}
+        sent, kept = {}, {}
+        for frozen, run in runs.items():
+            with h5py.File(run / "metrics.h5") as metrics:
+                sent[frozen] = int(metrics["train/communicated_bytes"][-1])
+            kept[frozen] = [rank["kept_weights_bytes"] for rank in json.loads((run / "plan.json").read_text())["ranks"]]
+            self.assertEqual(list(losses(run)), list(losses(runs["gathered"])))
+        self.assertEqual(kept["gathered"], [0, 0, 0])
+        self.assertGreater(min(kept["kept"]), 0)
+        self.assertEqual(kept["auto"], kept["kept"])
+        self.assertEqual(sent["auto"], sent["kept"])
+        self.assertLess(sent["kept"], sent["gathered"])
+        plan = program.sluice("plan", self.job("short.toml", train=options), "--ranks", 3, "--memory", "1MB", "--json")
+        self.assertEqual(json.loads(plan.output)["ranks"][0]["kept_weights_bytes"], 0)
 
     def test_all_but_the_head_is_the_same_training_as_without_a_backward_pass_through_layers(self):
         one = self.train(1, "one.toml", train={"freeze": ["model.*"], "steps": 2})

@@ -79,6 +79,24 @@ TEST(FrozenUnits, are_gathered_and_not_reduced) {
   EXPECT_EQ(stages.gradient_elements(plan, 0), layouts.units[4].elements() + layouts.units[6].elements());
 }
 
+TEST(FrozenUnits, are_kept_whole_where_the_plan_says_so_but_for_experts) {
+  const ParameterManifest manifest = adapted_moe();
+  const UnitLayouts layouts = make_unit_layouts(manifest);
+  const ShardPlan plan(layouts, {2, 1}, ShardAlignment::kLines, FrozenUnits::kKept);
+  const StagePlan stages = make_stage_plan(layouts, TiedHead::kNo);
+  std::int64_t kept = 0;
+  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
+    EXPECT_EQ(plan.is_kept(unit), !plan.is_trained(unit) && !plan.has_experts(unit)) << unit;
+    if (plan.is_kept(unit)) kept += layouts.units[static_cast<std::size_t>(unit)].elements();
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_EQ(stages.gather_bytes(plan, 0, 2).kept, 2 * kept);
+  EXPECT_EQ(stages.gather_bytes(plan, 0, 2).dense, 2 * layouts.units[4].elements());
+  EXPECT_EQ(stages.gather_bytes(ShardPlan(layouts, {2, 1}), 0, 2).kept, 0);
+  EXPECT_FALSE(ShardPlan(layouts, {1, 1}, ShardAlignment::kLines, FrozenUnits::kKept).is_kept(0))
+      << "a rank alone owns all units";
+}
+
 int lowest_trained(const std::vector<std::string>& trained) {
   ParameterManifest manifest = moe();
   for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor)

@@ -69,6 +69,41 @@ TEST(UnitGatherer, gathers_experts_among_the_groups) {
   if (test::test_world().size() == 4) expect_gathers(test::test_world(), 2);
 }
 
+TEST(UnitGatherer, gathers_units_that_are_kept_once) {
+  Communicator& comm = test::test_world();
+  for (const testing_models::Shape& shape : {testing_models::Shape{.tied = true}, {}}) {
+    ParameterManifest manifest = testing_models::moe(shape);
+    for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor)
+      if (manifest[tensor].name.find("layers.1") == std::string::npos) manifest.freeze(tensor);
+    const UnitLayouts layouts = make_unit_layouts(manifest);
+    const ShardPlan plan(layouts, {.world = comm.size()}, ShardAlignment::kLines, FrozenUnits::kKept);
+    const StagePlan stages = make_stage_plan(layouts, TiedHead{shape.tied});
+    ShardArena arena(plan, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights");
+    fill(arena);
+    const RankMesh mesh(comm, plan.dims());
+    UnitGatherer gatherer(mesh, arena, stages);
+    const std::int64_t before = mesh.traffic().sent_bytes;
+    std::vector<std::byte*> first;
+    for (const Stage* stage : {&stages.embed, &stages.layers[0], &stages.embed, &stages.layers[0]}) {
+      const std::vector<std::byte*> units = gatherer.gather(*stage);
+      gatherer.begin(stages.layers[1]);
+      expect_whole(units, *stage, plan, comm.rank());
+      gatherer.release();
+      expect_whole(gatherer.gather(stages.layers[1]), stages.layers[1], plan, comm.rank());
+      gatherer.release();
+    }
+    std::int64_t dense = 0;
+    for (const Stage* stage : {&stages.embed, &stages.layers[0]})
+      for (const int unit : stage->units)
+        if (!plan.has_experts(unit)) dense += plan.owned(unit, comm.rank()).count();
+    std::int64_t others = 0;  // in each of four times, and experts of the first layer in each of two
+    for (const int unit : stages.layers[1].units) others += 4 * plan.owned(unit, comm.rank()).count();
+    for (const int unit : stages.layers[0].units)
+      if (plan.has_experts(unit)) others += 2 * plan.owned(unit, comm.rank()).count();
+    EXPECT_EQ(mesh.traffic().sent_bytes - before, (dense + others) * 4 * (comm.size() - 1));
+  }
+}
+
 /// Of a table of 40 rows of `hidden` elements. Rank r needs rows of all owners, the last rank none; one of
 /// them is not in the table.
 void expect_rows(Communicator& comm, std::int64_t hidden, std::int64_t state_block) {

@@ -59,11 +59,12 @@ class Training {
  public:
   /// With `offload_directory` all experts, and their state, lie on a disk there, of ranks that have one.
   Training(Communicator& comm, const test::SmallModel& model, const TrainerOptions& job,
-           int expert_parallel = 1, const std::filesystem::path& offload_directory = {}, bool has_disk = true)
+           int expert_parallel = 1, const std::filesystem::path& offload_directory = {}, bool has_disk = true,
+           FrozenUnits frozen = FrozenUnits::kGathered)
       : comm_(comm),
         job_(job),
         plan_(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel},
-              offload_directory.empty() ? ShardAlignment::kLines : ShardAlignment::kPages),
+              offload_directory.empty() ? ShardAlignment::kLines : ShardAlignment::kPages, frozen),
         weights_(plan_, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights"),
         trainer_(comm, model.description.config, model.description.manifest,
                  drawn(model, has_disk ? offload_directory : std::filesystem::path()), job_) {}
@@ -331,6 +332,30 @@ TEST(Trainer, learns_a_batch_by_heart) {
   for (int i = 0; i < 30; ++i) last = training.step(0).loss;
   EXPECT_GT(first, 2.5);
   EXPECT_LT(last, 0.5 * first);
+}
+
+TEST(Trainer, trains_alike_with_frozen_weights_that_are_kept_and_sends_them_once) {
+  const test::SmallModel model(nlohmann::json::object(), DType::kFloat32, {"model.layers.0.mlp.gate.weight"});
+  const int world = test::test_world().size();
+  const TrainerOptions job = small_job(world);
+  const auto steps = [&](FrozenUnits frozen) {
+    Training training(test::test_world(), model, job, world, {}, /*has_disk=*/true, frozen);
+    std::vector<StepMetrics> metrics;
+    for (int step = 0; step < 3; ++step) metrics.push_back(training.step(step));
+    return metrics;
+  };
+  const std::vector<StepMetrics> gathered = steps(FrozenUnits::kGathered), kept = steps(FrozenUnits::kKept);
+  std::vector<std::int64_t> saved;  // bytes that are not sent
+  for (std::size_t step = 0; step < kept.size(); ++step) {
+    EXPECT_EQ(kept[step].loss, gathered[step].loss);
+    EXPECT_EQ(kept[step].grad_norm, gathered[step].grad_norm);
+    saved.push_back(gathered[step].communicated_bytes - kept[step].communicated_bytes);
+  }
+  std::int64_t dense = 0;
+  for (const FlatLayout& unit : model.layouts.units)
+    if (!unit.is_trained() && unit.kind() == UnitKind::kDense) dense += unit.elements() * 4 * (world - 1);
+  EXPECT_GE(saved[1], 2 * dense) << "neither forward nor backward sends them";
+  EXPECT_GE(saved[2], 2 * dense);
 }
 
 /// Documents of these lengths in two rows of `length` + 1 tokens; all begin in a row and end in it.

@@ -169,7 +169,23 @@ JobPlan JobPlan::make(Communicator& comm, std::shared_ptr<const Blueprint> writt
   plan.resumed = std::move(resumed);
   plan.find_staging(comm);
   plan.count_memory();
-  return plan;
+  return plan.config().parallel.frozen == FrozenWeights::kAuto ? plan.keep_frozen_where_it_fits() : plan;
+}
+
+/// This plan with frozen dense weights kept, if all ranks then fit without more on a disk; else this plan.
+JobPlan JobPlan::keep_frozen_where_it_fits() const {
+  if (machine.ranks() == 1 || computes_on_gpus() || !lack.empty()) return *this;
+  JobPlan kept = with([](JobConfig& config) { config.parallel.frozen = FrozenWeights::kKept; });
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const bool fits = kept.ranks[rank].peak() <= usable_bytes(machine.growth_limits[rank]);
+    if (kept.ranks[rank].kept_weights == 0 || !fits ||
+        kept.ranks[rank].offload.file_bytes() > ranks[rank].offload.file_bytes())
+      return *this;
+  }
+  kept.resumed = resumed;
+  kept.load = load;
+  kept.is_fitted = is_fitted;
+  return kept;
 }
 
 JobPlan JobPlan::with(const std::function<void(JobConfig&)>& change) const {

@@ -47,8 +47,8 @@ class JobPlan {
  public:
   /// Collective over `comm`, whose processes are the ranks planned for in a run, and one in a command. Makes the plan
   /// of the job in `written`, a blueprint without stored weights: takes the optimizer's mode of the step `resumed`, if
-  /// the job goes on from one, or lets optimizer.fit choose it, decides which weights stay as they are published, and
-  /// counts memory. Rank 0 alone reads headers of weights. Errors as stored_weights() and Blueprint::shard_plan().
+  /// the job goes on from one, or lets optimizer.fit choose it, decides which weights stay as they are published and
+  /// whether ranks keep frozen ones whole, and counts memory. Rank 0 alone reads headers of weights. Errors as stored_weights() and Blueprint::shard_plan().
   [[nodiscard]] static JobPlan make(Communicator& comm, std::shared_ptr<const Blueprint> written,
                                     Machine machine, std::optional<HeldStep> resumed = std::nullopt);
 
@@ -84,6 +84,7 @@ class JobPlan {
   static JobPlan fit(const Blueprint& written, const JobConfig& config,
                      const std::shared_ptr<const StoredTensors>& storable, const Machine& machine);
   void find_staging(Communicator& comm);
+  [[nodiscard]] JobPlan keep_frozen_where_it_fits() const;
   void read_headers();
   JobPlan& count_memory();
 

@@ -78,7 +78,15 @@ void check_offload_room(const JobPlan& plan) {
   if (needed > 0) require_offload_room(plan.config(), needed);
 }
 
-constexpr std::array<PlanCheck, 4> kChecks{{{"optimizer.fit", check_fit},
+void check_frozen(const JobPlan& plan) {
+  if (plan.config().parallel.frozen == FrozenWeights::kKept && plan.computes_on_gpus())
+    fail({ExitCode::kBadConfig, "config.contradiction"},
+         "parallel.frozen: found \"kept\" with weights on GPUs, expected \"auto\" or \"gathered\": only ranks that "
+         "compute on processors keep frozen weights");
+}
+
+constexpr std::array<PlanCheck, 5> kChecks{{{"optimizer.fit", check_fit},
+                                            {"parallel.frozen", check_frozen},
                                             {"checkpoint.resume", check_resumed_model},
                                             {"memory", check_memory},
                                             {"memory.offload_path", check_offload_room}}};

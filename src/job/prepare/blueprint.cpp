@@ -150,7 +150,8 @@ ShardPlan Blueprint::shard_plan(int world) const {
          wanted, world);
   return {layouts,
           {world, wanted == 0 ? world : wanted},
-          config.memory.offload == Offload::kDisk ? ShardAlignment::kPages : ShardAlignment::kLines};
+          config.memory.offload == Offload::kDisk ? ShardAlignment::kPages : ShardAlignment::kLines,
+          config.parallel.frozen == FrozenWeights::kKept ? FrozenUnits::kKept : FrozenUnits::kGathered};
 }
 
 std::vector<std::int64_t> Blueprint::shard_bytes(const ShardPlan& plan) const {
