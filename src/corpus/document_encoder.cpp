@@ -173,8 +173,9 @@ std::size_t DocumentEncoder::end_behind(const Conversation& conversation, const 
       std::string_view(laid_out.text).substr(static_cast<std::size_t>(answer.end));
   if (const std::size_t bytes = ends_->leading_bytes(behind); bytes > 0) return bytes;
   const std::int64_t last = std::ssize(*conversation.messages) - 1;
-  const bool is_last = answer.message < 0 ? &answer == &laid_out.answers.back() : answer.message == last;
-  if (!is_last || !is_answer_last(conversation) || !is_blank(behind)) return 0;
+  // Only blanks lie behind an answer without a known message if it is the last one: see learn_ends().
+  const bool may_be_last = answer.message < 0 || answer.message == last;
+  if (!may_be_last || !is_answer_last(conversation) || !is_blank(behind)) return 0;
   const std::string turn = layout_->lay_out_turn(conversation);
   const std::size_t bytes = ends_->leading_bytes(turn);
   const std::size_t blanks = behind.size();
