@@ -107,13 +107,13 @@ void dequantise(const Encoding& encoding, Range elements, const std::byte* codes
     return convert_elements(codes, DType::kBFloat16, target, to, elements.count());
   const RowFunction row_function = function_of(encoding.codes, to, level);
   constexpr std::int64_t kBlocks = 128;  // number of blocks whose scales are converted to float32 at a time
-  std::array<float, kBlocks> widened{};
+  std::array<float, kBlocks + 1> widened{};  // elements from within a block reach into one more
   const std::int64_t first_scale = encoding.scales_of(elements).begin, grid_columns = encoding.grid_columns();
   std::int64_t row = elements.begin / encoding.columns, column = elements.begin % encoding.columns;
   for (std::int64_t at = elements.begin; at < elements.end;) {
     const std::int64_t block = column / encoding.block_columns, phase = column % encoding.block_columns;
     const std::int64_t of_row = std::min(elements.end - at, encoding.columns - column);
-    const std::int64_t count = std::min(of_row, kBlocks * encoding.block_columns - phase);
+    const std::int64_t count = std::min(of_row, kBlocks * encoding.block_columns);
     const std::int64_t scale = encoding.grid_row_of(row) * grid_columns + block;
     read_scales(encoding, scales + encoding.scale_bytes({first_scale, scale}),
                 divide_up(phase + count, encoding.block_columns), widened.data());
