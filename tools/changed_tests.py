@@ -61,12 +61,12 @@ def in_turn(lists):
 
 def tests_of(path, rows, tests):
     """Names of the tests of a changed file, those that see most first. A file that is new, or that has nothing to run, has those of the
-    files of the same name or else of its folder."""
+    files of the same name, or else of the nearest folder in which a file has some."""
     parts = pathlib.PurePath(path).parts
     if parts[0] in ("src", "jobs"):
         near = [row for file, row in rows.items() if pathlib.PurePath(file).with_suffix("") == pathlib.PurePath(path).with_suffix("")]
-        folder = [row for file, row in rows.items() if pathlib.PurePath(file).parent == pathlib.PurePath(path).parent]
-        return rows.get(path) or in_turn(near or folder)
+        folders = ([row for file, row in rows.items() if pathlib.PurePath(file).parent == folder] for folder in pathlib.PurePath(path).parents)
+        return rows.get(path) or in_turn(near or next(filter(None, folders), []))
     if path.startswith("tests/jobs/"):
         pattern = f"job_{pathlib.PurePath(path).name.removesuffix('_test.py')}(_.*)?"
     elif parts[0] == "tests":
