@@ -1,8 +1,15 @@
 #include "launch/slurm/submission.hpp"
 
 #include "support/expect_error.hpp"
+#include "support/temporary_directory.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -36,6 +43,28 @@ TEST(Submission, the_number_of_the_job_is_in_the_answer_of_sbatch) {
   EXPECT_EQ(job_in_answer("sbatch: a warning\nSubmitted batch job 36 on cluster c"), "36");
   EXPECT_EQ(job_in_answer("36;cluster"), "36");
   EXPECT_EQ(job_in_answer("nothing"), "");
+}
+
+/// State of a job about which squeue prints an answer and ends with a status.
+std::string state_by(const std::string& answer, int status) {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path program =
+      directory.write("squeue", fmt::format("#!/bin/sh\necho '{}'\nexit {}\n", answer, status));
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", directory.path().c_str(), 1);
+  const std::string state = queue_state("36");
+  ::setenv("PATH", path.c_str(), 1);
+  return state;
+}
+
+TEST(Submission, the_state_of_its_job_is_what_squeue_says) {
+  EXPECT_EQ(state_by("PENDING", 0), "queued");
+  EXPECT_EQ(state_by("REQUEUE_HOLD", 0), "queued");
+  EXPECT_EQ(state_by("RUNNING", 0), "started");
+  EXPECT_EQ(state_by("", 0), "gone") << "squeue forgets jobs that ended long ago";
+  EXPECT_EQ(state_by("slurm_load_jobs error: Invalid job id specified", 1), "gone");
+  EXPECT_EQ(state_by("slurm_load_jobs error: Unable to contact slurm controller", 1), "submitted");
 }
 
 }  // namespace
