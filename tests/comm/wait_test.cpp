@@ -80,10 +80,10 @@ TEST(Wait, ranks_in_different_collectives_wait_instead_of_mixing_their_data) {
   world.barrier();
 }
 
-/// Rank 0 calls with another length than the others.
-std::string gathered_with(std::int64_t first, std::int64_t others) {
+/// Rank 0 calls with another length than the others, in messages of at most so many bytes.
+std::string gathered_with(std::int64_t first, std::int64_t others, std::int64_t message_limit_bytes) {
   Communicator& world = test::test_world();
-  const auto torn = world.split(0, 0);
+  const auto torn = test::mpi_environment().make_world(message_limit_bytes);
   torn->set_deadline("step", 5);
   const std::int64_t own = world.rank() == 0 ? first : others;
   const std::vector<std::int64_t> bytes(static_cast<std::size_t>(world.size()), own);
@@ -96,13 +96,18 @@ std::string gathered_with(std::int64_t first, std::int64_t others) {
 
 TEST(Wait, ranks_that_gather_other_lengths_name_each_other_instead_of_mixing_their_data) {
   const int rank = test::test_world().rank();
-  const std::string less = gathered_with(8, 12);
+  const std::string less = gathered_with(8, 12, 100);
   if (rank == 0)
     EXPECT_THAT(less, testing::AllOf(ContainsRegex("all_gather #1 on rank 0: .*rank [12] "),
                                      HasSubstr("expected 8")));
   else
     EXPECT_THAT(less, testing::AllOf(HasSubstr("rank 0 has 8 bytes"), HasSubstr("expected 12")));
   EXPECT_THAT(less, HasSubstr("different lengths"));
+}
+
+TEST(Wait, a_message_above_the_limit_is_cut_and_its_last_piece_is_the_one_of_another_length) {
+  const std::string text = gathered_with(8, 9, 5);
+  EXPECT_THAT(text, HasSubstr(test::test_world().rank() == 0 ? "expected 3" : "expected 4"));
 }
 
 TEST(Wait, ranks_that_reduce_other_types_wait_instead_of_mixing_their_data) {

@@ -82,5 +82,22 @@ TEST(WatchdogDeathTest, lets_ranks_compute_that_begin_operations_or_set_up_a_job
   EXPECT_EXIT(busy(), testing::ExitedWithCode(0), "^$");
 }
 
+TEST(Watchdog, asks_until_every_rank_of_the_machine_has_told_where_it_is) {
+  constexpr double kLocateSeconds = 2;  // after which it asks no longer
+  NodeFlags flags;
+  Watchdog watchdog;
+  watchdog.share(&flags, 2);
+  std::thread other([&] {
+    while (flags.located == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ++flags.located;
+  });
+  const Stopwatch asked;
+  Watchdog::locate_ranks();
+  const double seconds = asked.seconds();
+  EXPECT_TRUE(flags.located == 2 || seconds >= kLocateSeconds) << flags.located << " after " << seconds;
+  other.join();
+}
+
 }  // namespace
 }  // namespace sluice
