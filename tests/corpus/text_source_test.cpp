@@ -69,8 +69,10 @@ TEST_F(TokenFileNames, changes_with_the_answers_that_are_taken_from_rows) {
   };
   EXPECT_EQ(named(Answers::kChosen).name, named(Answers::kAuto).name);
   const std::set<std::string> names{named(Answers::kAuto).name, named(Answers::kRejected).name,
-                                    named(Answers::kPair).name, named(Answers::kRejected).earlier};
-  EXPECT_EQ(names.size(), 3U) << "no earlier version took the rejected answer";
+                                    named(Answers::kPair).name};
+  EXPECT_EQ(names.size(), 3U);
+  for (const Answers answers : {Answers::kRejected, Answers::kPair})
+    EXPECT_EQ(named(answers).earlier, named(answers).name) << "no earlier version took the rejected answer";
 }
 
 TEST_F(TokenFileNames, looks_at_all_of_a_long_text_block_by_block) {

@@ -5,6 +5,7 @@
 #include "support/temporary_directory.hpp"
 #include "text/tokenizer.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -20,6 +21,15 @@ const fs::path kKimi = fixture_folder() / "tokenizers/kimi";
 TEST(Tiktoken, tokens_are_bytes_by_rank_in_whatever_order_the_lines_are) {
   EXPECT_EQ(parse_tiktoken("AGI= 1\nYQ== 0\n\nYWJj 2", "file"),
             (std::vector<std::string>{"a", std::string("\0b", 2), "abc"}));
+}
+
+TEST(Tiktoken, a_vocabulary_may_have_any_number_of_tokens) {
+  std::string lines;
+  int count = 0;
+  for (const char* token : {"YQ==", "Yg==", "Yw==", "ZA=="}) {
+    lines += fmt::format("{} {}\n", token, count);
+    EXPECT_EQ(parse_tiktoken(lines, "file").size(), static_cast<std::size_t>(++count));
+  }
 }
 
 TEST(Tiktoken, lines_of_another_form_are_refused_by_number) {

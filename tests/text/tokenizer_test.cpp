@@ -3,6 +3,8 @@
 #include "support/expect_error.hpp"
 #include "support/source_folder.hpp"
 #include "support/temporary_directory.hpp"
+#include "text/json_node.hpp"
+#include "text/token_decoder.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -118,6 +120,22 @@ TEST(Tokenizer, a_stream_waits_for_the_rest_of_a_character) {
   EXPECT_EQ(decoder.finish(), "\ufffd");
   EXPECT_EQ(decoder.add(1 << 23), "") << "no such id";
   EXPECT_EQ(decoder.add(-1), "");
+}
+
+TEST(Tokenizer, a_metaspace_decoder_drops_the_first_blank_unless_it_says_otherwise) {
+  const auto joined = [](const std::string& keys) {
+    const DecoderRules rules = DecoderRules::read(
+        JsonNode::parse(R"({"type": "Metaspace", "replacement": "\u2581")" + keys + "}", "t.json"));
+    TokenTextJoiner joiner(rules);
+    std::string text;
+    for (const char* token : {"\u2581whale", "\u2581ship"}) text += joiner.add(token);
+    return text + joiner.finish();
+  };
+  EXPECT_EQ(joined(""), "whale ship");
+  EXPECT_EQ(joined(R"(, "add_prefix_space": true)"), "whale ship");
+  EXPECT_EQ(joined(R"(, "add_prefix_space": false)"), " whale ship");
+  EXPECT_EQ(joined(R"(, "prepend_scheme": "first")"), "whale ship");
+  EXPECT_EQ(joined(R"(, "prepend_scheme": "never")"), " whale ship");
 }
 
 TEST(Tokenizer, a_word_of_a_million_letters_takes_no_quadratic_time) {
