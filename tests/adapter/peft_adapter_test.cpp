@@ -177,6 +177,29 @@ TEST(PeftAdapter, names_the_tensors_of_single_experts_that_are_missing) {
   adapter.expect_refusal({"1 tensor is missing", kLayer + "mlp.experts.7.up_proj.lora_A.weight"});
 }
 
+TEST(PeftAdapter, single_experts_may_be_adapted_in_some_projections_alone) {
+  const auto adapted = [](const std::vector<std::string>& projections) {
+    Changed adapter("per-expert");
+    adapter.config["target_modules"] = projections;
+    std::erase_if(adapter.tensors, [&](const Tensor& tensor) {
+      return std::ranges::none_of(projections, [&](const std::string& projection) {
+        return tensor.entry.name.find(projection) != std::string::npos;
+      });
+    });
+    std::vector<std::string> weights;
+    for (const AdaptedTensor& tensor : adapter.read().adapters.tensors) weights.push_back(tensor.base);
+    return weights;
+  };
+  const auto in_each_layer = [](const std::string& weight) {
+    std::vector<std::string> weights;
+    for (int layer = 0; layer < 3; ++layer)
+      weights.push_back(fmt::format("model.layers.{}.mlp.experts.{}", layer, weight));
+    return weights;
+  };
+  EXPECT_EQ(adapted({"down_proj"}), in_each_layer("down_proj"));
+  EXPECT_EQ(adapted({"gate_proj", "up_proj"}), in_each_layer("gate_up_proj"));
+}
+
 TEST(PeftAdapter, refuses_an_adapter_of_another_model) {
   const Changed adapter;
   adapter.expect_refusal(

@@ -24,12 +24,12 @@ class ChunkReaderTest : public testing::Test {
   ChunkReaderTest() { synthesize_checkpoint(keys_, directory_.path() / "model", {}); }
   fs::path dir() const { return directory_.path() / "model"; }
   fs::path path() const { return dir() / "model.safetensors"; }
-  LoadPlan make_plan() const {
+  LoadPlan make_plan(std::int64_t chunk_bytes = 64 * kKiB) const {
     const CheckpointIndex index = read_checkpoint_index(dir());
     return {index,
             match_checkpoint(index, keys_, DType::kBFloat16),
             shards_,
-            {.chunk_bytes = 64 * kKiB, .readers = ReaderAssignment::rank0(1)}};
+            {.chunk_bytes = chunk_bytes, .readers = ReaderAssignment::rank0(1)}};
   }
 
   test::TemporaryDirectory directory_;
@@ -89,6 +89,22 @@ TEST_F(ChunkReaderTest, reads_the_same_bytes_under_every_cache_policy_cached_or_
     forget_file();
     expect_same_bytes(policy);
   }
+}
+
+TEST_F(ChunkReaderTest, direct_reads_take_the_blocks_that_a_chunk_touches_up_to_the_end_of_the_file) {
+  constexpr std::int64_t kBlock = InputFile::kBlockBytes;
+  forget_file();
+  if (cached_bytes() > 0 || !InputFile::open_direct(path()))
+    GTEST_SKIP() << "the file system has no direct reads, or the file is in memory";
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(path()));
+  const LoadPlan plan = make_plan(bytes);
+  ASSERT_EQ(plan.chunks().size(), 1U);
+  const Chunk& chunk = plan.chunks().front();  // all behind the header
+  ASSERT_NE(chunk.offset % kBlock, 0);
+  const MemoryBlock room = allocate(MemoryKind::kPrivate, plan.chunk_room(0), "a test");
+  ChunkReader reader(plan, dir(), CachePolicy::kDrop, nullptr);
+  const LoadedChunk loaded = reader.read(chunk, {room.data(), static_cast<std::size_t>(room.bytes())});
+  EXPECT_EQ(loaded.overhead_bytes, bytes - chunk.offset / kBlock * kBlock - chunk.bytes);
 }
 
 TEST_F(ChunkReaderTest, drop_leaves_nothing_in_the_page_cache_even_of_what_was_there) {
