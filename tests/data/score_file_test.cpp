@@ -52,6 +52,19 @@ TEST(ScoreFile, has_what_was_written_by_document_and_by_place) {
   EXPECT_TRUE(std::isnan(file.tokens({8, 1}).front()));
 }
 
+TEST(ScoreFile, totals_are_of_the_documents_that_were_scored) {
+  const TemporaryDirectory directory;
+  ScoreWriter writer(directory / "scores.h5", key_of());
+  writer.write(2, {.log_prob = -3.5, .targets = 2, .greedy = 1}, {5, 3}, std::vector<float>{kNone, -1, -2.5});
+  writer.write(0, {.log_prob = -4, .targets = 4, .greedy = 2}, {0, 5},
+               std::vector<float>{kNone, -1, -1, -1, -1});
+  const auto [total, documents] = writer.totals();
+  EXPECT_EQ(documents, 2) << "one is left out";
+  EXPECT_EQ(total.log_prob, -7.5);
+  EXPECT_EQ(total.targets, 6);
+  EXPECT_EQ(total.greedy, 3);
+}
+
 ScoreKey key_with(const char* distribution) {
   ScoreKey key = key_of();
   key.distribution = distribution;

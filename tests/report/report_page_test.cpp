@@ -101,7 +101,9 @@ TEST(ReportPage, loads_nothing) {
 TEST(ReportPage, of_a_long_run_is_thinned_to_two_megabytes) {
   const TemporaryDirectory directory;
   constexpr std::int64_t kSteps = 10'000;
-  write_metrics(directory / "metrics.h5", 1, kSteps, test::header_for(kSteps), [](TrainRow& row) {
+  MetricsHeader header = test::header_for(kSteps);
+  header.held_out_files = 1;
+  write_metrics(directory / "metrics.h5", 1, kSteps, header, [](TrainRow& row) {
     row.loss = row.step == 5000 ? 1e6 : std::sin(static_cast<double>(row.step));
   });
   std::vector<ReportRun> runs;
@@ -116,6 +118,8 @@ TEST(ReportPage, of_a_long_run_is_thinned_to_two_megabytes) {
   EXPECT_EQ(one["steps"].size(), 1000U);
   EXPECT_EQ(one["bucket"], 10);
   EXPECT_EQ(one["series"]["loss"]["high"][499], 1e6);  // no spike is lost
+  EXPECT_LE(one["held_out"][0]["steps"].size(), 1000U);
+  EXPECT_EQ(one["held_out"][0]["steps"].back(), kSteps) << "the last evaluation is there";
 }
 
 }  // namespace

@@ -130,6 +130,18 @@ TEST(PreferenceBatch, is_the_same_in_one_piece_and_in_several) {
   EXPECT_GT(expected[kChosenRewards], 0) << "the reference's losses are twice as large";
 }
 
+TEST(PreferenceBatch, a_pair_of_equal_rewards_is_neither_right_nor_has_it_a_margin) {
+  const Batch batch = some_pairs();
+  const std::vector<double> losses = losses_of(batch, 0.1);
+  PreferenceBatch pairs({}, batch);
+  pairs.set_reference({0, 3}, losses);
+  PreferenceSums sums{};
+  pairs.add({0, 3}, losses, sums);
+  EXPECT_EQ(sums[kChosenRewards], sums[kRejectedRewards]);
+  EXPECT_EQ(sums[kRightPairs], 0);
+  EXPECT_EQ(sums[kPairsWithMargin], 0);
+}
+
 TEST(PreferenceBatch, counts_what_its_sums_count) {
   const Batch batch = some_pairs();
   const PreferenceBatch pairs({}, batch);
