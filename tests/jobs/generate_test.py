@@ -201,6 +201,17 @@ class Texts(GenerateTest):
         self.assertTrue(first.startswith(answer), (first, answer))
         self.assertGreater(len(first), len(answer))
 
+    def test_a_message_is_answered_that_leaves_one_position(self):
+        self.add_template()
+        tokens = 29  # of the first message, laid out; the second alone has 32
+        talk = subprocess.run([SLUICE, "chat", str(self.model), "--system", "Be brief.", *map(str, self.options), "--set",
+                               f"generate.positions={tokens + 1}"], input="Who is Ahab?\nAnd Ishmael?", capture_output=True, text=True,
+                              timeout=program.LIMIT_SECONDS)
+        self.assertEqual(talk.returncode, 0, talk.stderr)
+        self.assertEqual(talk.stdout.count("\n"), 1, "the second is not answered")
+        self.assertIn("32 tokens", talk.stderr)
+        self.assertNotIn(f"{tokens} tokens", talk.stderr)
+
     def test_a_chat_needs_a_template(self):
         for command in (["generate", self.model, "--chat", "--prompt", "x"], ["chat", self.model]):
             self.expect(sluice(*command), 65, "no chat template")
