@@ -557,46 +557,59 @@ float largest_difference(GradientMode gradients) {
   return gradients == GradientMode::kRelease ? 1e-6F : static_cast<float>(kRate) * 4 * 0x1p-8F;
 }
 
-/// Three steps with gradients kept in float32, and in the mode given, on the same ranks. Losses and norms are
-/// those of equal weights in the first one alone; after it they say no more than the weights do.
+/// Three steps with gradients kept in float32, and in each of the modes given, on the same ranks. Losses and
+/// norms are those of equal weights in the first one alone; after it they say no more than the weights do.
 void expect_trains_as_with_kept_gradients(const nlohmann::json& changes, TrainerOptions job,
-                                          GradientMode gradients, int expert_parallel) {
-  SCOPED_TRACE(testing::Message() << name_of(gradients) << ", groups of " << expert_parallel);
+                                          const std::vector<GradientMode>& modes, int expert_parallel) {
   const test::SmallModel model(changes);
   Training kept(test::test_world(), model, job, expert_parallel);
-  job.optimizer.gradients = gradients;
-  Training other(test::test_world(), model, job, expert_parallel);
+  std::vector<std::unique_ptr<Training>> others;
+  for (const GradientMode gradients : modes) {
+    job.optimizer.gradients = gradients;
+    others.push_back(std::make_unique<Training>(test::test_world(), model, job, expert_parallel));
+  }
   for (std::int64_t step = 0; step < 3; ++step) {
-    const StepMetrics expected = kept.step(step), found = other.step(step);
-    if (step == 0 || gradients == GradientMode::kRelease) {
-      EXPECT_NEAR(found.loss, expected.loss, 1e-6);
-      EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-5 * expected.grad_norm);
+    const StepMetrics expected = kept.step(step);
+    for (std::size_t i = 0; i < modes.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << name_of(modes[i]) << ", groups of " << expert_parallel);
+      const StepMetrics found = others[i]->step(step);
+      if (step == 0 || modes[i] == GradientMode::kRelease) {
+        EXPECT_NEAR(found.loss, expected.loss, 1e-6);
+        EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-5 * expected.grad_norm);
+      }
+      expect_same_elements(others[i]->weights(), kept.weights(),
+                           static_cast<float>(step + 1) * largest_difference(modes[i]));
     }
-    expect_same_elements(other.weights(), kept.weights(),
-                         static_cast<float>(step + 1) * largest_difference(gradients));
   }
 }
 
+/// Any three values of clip rule, batch, groups and model go together once, not all four.
 TEST(Trainer, gradients_that_are_released_or_rounded_train_as_those_that_are_kept) {
   const int ranks = test::test_world().size();
-  const nlohmann::json tied{
-      {"tie_word_embeddings", true}, {"num_hidden_layers", 3}, {"mlp_only_layers", {1}}};
-  for (const ClipRule clip : {ClipRule::kGlobal, ClipRule::kUnit})
-    for (const std::int64_t sequences : {std::int64_t{1}, std::int64_t{ranks}, std::int64_t{3} * ranks + 1})
-      for (const int expert_parallel : {1, ranks})
-        for (const GradientMode gradients : {GradientMode::kBFloat16, GradientMode::kRelease}) {
-          TrainerOptions job = small_job(sequences);
-          job.optimizer.clip = clip;
-          job.optimizer.max_grad_norm = 0.05;
-          expect_trains_as_with_kept_gradients(nlohmann::json::object(), job, gradients, expert_parallel);
-          expect_trains_as_with_kept_gradients(tied, job, gradients, expert_parallel);
-        }
+  const nlohmann::json plain = nlohmann::json::object(),
+                       tied{
+                           {"tie_word_embeddings", true}, {"num_hidden_layers", 3}, {"mlp_only_layers", {1}}};
+  for (const bool clips_units : {false, true}) {
+    for (const bool has_groups : {false, true}) {
+      bool is_tied = clips_units != has_groups;
+      for (const std::int64_t sequences :
+           {std::int64_t{1}, std::int64_t{ranks}, std::int64_t{3} * ranks + 1}) {
+        TrainerOptions job = small_job(sequences);
+        job.optimizer.clip = clips_units ? ClipRule::kUnit : ClipRule::kGlobal;
+        job.optimizer.max_grad_norm = 0.05;
+        expect_trains_as_with_kept_gradients(is_tied ? tied : plain, job,
+                                             {GradientMode::kBFloat16, GradientMode::kRelease},
+                                             has_groups ? ranks : 1);
+        is_tied = !is_tied;
+      }
+    }
+  }
 }
 
 TEST(Trainer, a_second_backward_pass_finds_the_same_whatever_was_kept_for_it) {
   for (const Recompute recompute : {Recompute::kNone, Recompute::kLayer, Recompute::kAll})
     expect_trains_as_with_kept_gradients(test::hybrid_changes(), small_job(4, recompute),
-                                         GradientMode::kRelease, test::test_world().size());
+                                         {GradientMode::kRelease}, test::test_world().size());
 }
 
 TEST(Trainer, a_gradient_that_is_not_finite_is_never_applied_where_it_is_released) {
@@ -849,22 +862,26 @@ void expect_trains_from_a_disk_as_from_memory(const TrainerOptions& job, int exp
   expect_same_elements(on_disk.weights(), in_memory.weights(), /*tolerance=*/0);
 }
 
+/// Any two values of mode, batch and groups go together once.
 TEST(Trainer, what_lies_on_a_disk_is_trained_bit_for_bit_as_in_memory) {
   const int ranks = test::test_world().size();
+  bool has_groups = false;
   for (const OptimizerMode& mode :
        {OptimizerMode{.gradients = GradientMode::kRelease},
         OptimizerMode{.state = StateFormat::kBFloat16, .gradients = GradientMode::kRelease},
         OptimizerMode{.kind = OptimizerKind::kAdafactor,
         .state = StateFormat::kFactored,
         .gradients = GradientMode::kRelease,
-        .clip = ClipRule::kUnit}})
-    for (const std::int64_t sequences : {std::int64_t{1}, std::int64_t{3} * ranks + 1})
-      for (const int expert_parallel : {1, ranks}) {
-        TrainerOptions job = small_job(sequences);
-        job.optimizer.set_mode(mode);
-        job.optimizer.max_grad_norm = 0.05;
-        expect_trains_from_a_disk_as_from_memory(job, expert_parallel);
-      }
+        .clip = ClipRule::kUnit}}) {
+    for (const std::int64_t sequences : {std::int64_t{1}, std::int64_t{3} * ranks + 1}) {
+      TrainerOptions job = small_job(sequences);
+      job.optimizer.set_mode(mode);
+      job.optimizer.max_grad_norm = 0.05;
+      expect_trains_from_a_disk_as_from_memory(job, has_groups ? ranks : 1);
+      has_groups = !has_groups;
+    }
+    has_groups = !has_groups;
+  }
 }
 
 }  // namespace
