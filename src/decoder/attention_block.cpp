@@ -43,7 +43,10 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
   const at::Tensor keys = normalised(
       config, project(parameters.k_proj, parameters.k_bias, config.key_value_heads), parameters.k_norm);
   const at::Tensor values = project(parameters.v_proj, parameters.v_bias, config.key_value_heads);
-  return {ops::apply_rotary(queries, rotary), ops::apply_rotary(keys, rotary), values,
+  const auto turned = [&](const at::Tensor& heads) {
+    return rotary.cos.defined() ? ops::apply_rotary(heads, rotary) : heads;
+  };
+  return {turned(queries), turned(keys), values,
           gated ? projected.narrow(3, config.head_dim, config.head_dim) : at::Tensor()};
 }
 

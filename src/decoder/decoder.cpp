@@ -1,7 +1,6 @@
 #include "decoder/decoder.hpp"
 
 #include "decoder/block_norm.hpp"
-#include "decoder/rotary_frequencies.hpp"
 #include "model/blocks/embedding_and_head.hpp"
 #include "model/blocks/norms.hpp"
 #include "ops/buffers/host_values.hpp"
@@ -54,10 +53,8 @@ Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::in
       embedding_(views[blocks::embedding_and_head::kEmbedding]),
       final_norm_(views[blocks::norms::kFinal]),
       head_(views.weight(blocks::embedding_and_head::kHead, dropout, adapters)),
-      rotary_(ops::make_rotary_table(
-          positions, rotary_frequencies(config.rotary), config.rotary.magnitude,
-          config.rotary.interleaved ? ops::RotaryLayout::kInterleaved : ops::RotaryLayout::kHalves,
-          views.device())) {
+      rotary_(make_rotary_tables(config, positions, views.device())),
+      device_(views.device()) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
     layers_.push_back(layer_parameters(config, views, layer, dropout, adapters));
 }
@@ -83,11 +80,12 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
                                 ops::AttentionRecord& record, ops::Purpose purpose) const {
   const LayerParameters& p = parameters(index);
   const at::Tensor normalised = block_norm(config_, x, p.input_norm);
+  const ops::RotaryTable& rotary = rotary_.of(kind(index));
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
     if constexpr (std::is_same_v<Parameters, AttentionParameters>)
-      return attention_block(config_, mixer, rotary_, normalised, documents, record, purpose);
+      return attention_block(config_, mixer, rotary, normalised, documents, record, purpose);
     else if constexpr (std::is_same_v<Parameters, LatentAttentionParameters>)
-      return latent_attention_block(config_, mixer, rotary_, normalised, documents, record, purpose);
+      return latent_attention_block(config_, mixer, rotary, normalised, documents, record, purpose);
     else
       return delta_net_block(config_, mixer, normalised, documents, purpose);
   };
@@ -95,9 +93,10 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
 }
 
 at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
-                                const ops::RotaryTable& rotary, SequenceCache& cache) const {
+                                const RotaryTables& tables, SequenceCache& cache) const {
   const LayerParameters& p = parameters(index);
   const at::Tensor normalised = block_norm(config_, x, p.input_norm);
+  const ops::RotaryTable& rotary = tables.of(kind(index));
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
     if constexpr (std::is_same_v<Parameters, AttentionParameters>)
       return cached_attention_block(config_, mixer, rotary, normalised, parts, cache.attention(index));
@@ -109,11 +108,11 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
   return x + std::visit(mix, p.mixer);
 }
 
-ops::RotaryTable Decoder::rotary_rows(std::span<const SequencePart> parts) const {
+RotaryTables Decoder::rotary_rows(std::span<const SequencePart> parts) const {
   std::vector<std::int64_t> positions;
   for (const SequencePart& part : parts)
     for (std::int64_t position = part.begin; position < part.end(); ++position) positions.push_back(position);
-  return ops::rotary_rows(rotary_, ops::tensor_of<std::int64_t>(positions, device()));
+  return rows_of(rotary_, ops::tensor_of<std::int64_t>(positions, device()));
 }
 
 at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record, RoutingSums& sums,

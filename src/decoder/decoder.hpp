@@ -7,13 +7,14 @@
 #include "decoder/latent_attention_block.hpp"
 #include "decoder/mlp_blocks.hpp"
 #include "decoder/parameter_views.hpp"
+#include "decoder/rotary_tables.hpp"
 #include "decoder/sequence_cache.hpp"
 #include "model/model_config.hpp"
 #include "ops/documents.hpp"
 #include "ops/embedding.hpp"
 #include "ops/loss.hpp"
-#include "ops/rotary.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <variant>
@@ -61,9 +62,9 @@ class Decoder {
   /// The first half of a layer for the newest tokens x [T, hidden] of some sequences, with a result of the
   /// same shape; `cache` has their earlier tokens. `rotary`: rotary_rows() of these parts. Records no graph.
   [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
-                                       const ops::RotaryTable& rotary, SequenceCache& cache) const;
-  /// Rotary table with a row for each token of the parts.
-  [[nodiscard]] ops::RotaryTable rotary_rows(std::span<const SequencePart> parts) const;
+                                       const RotaryTables& rotary, SequenceCache& cache) const;
+  /// Rotary tables with a row for each token of the parts.
+  [[nodiscard]] RotaryTables rotary_rows(std::span<const SequencePart> parts) const;
 
   /// The second half of a layer: `mixed` [b, L, hidden] plus the result of its MLP, of the same shape.
   /// Collective as moe_block() where the layer has experts; arguments as there, with `d_out` [b, L, hidden].
@@ -108,9 +109,12 @@ class Decoder {
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
   /// The device of its parameters, on which its inputs have to be.
-  [[nodiscard]] at::Device device() const { return rotary_.cos.device(); }
+  [[nodiscard]] at::Device device() const { return device_; }
 
  private:
+  [[nodiscard]] AttentionKind kind(int index) const {
+    return config_.attention[static_cast<std::size_t>(index)];
+  }
   [[nodiscard]] const LayerParameters& parameters(int index) const {
     return layers_[static_cast<std::size_t>(index)];
   }
@@ -119,7 +123,8 @@ class Decoder {
   ops::Parameter embedding_, final_norm_;
   ops::Weight head_;
   std::vector<LayerParameters> layers_;
-  ops::RotaryTable rotary_;
+  RotaryTables rotary_;
+  at::Device device_;
 };
 
 }  // namespace sluice

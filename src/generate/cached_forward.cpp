@@ -79,7 +79,7 @@ std::vector<SequencePart> CachedForward::add_to_sequences(std::span<const NewTok
 /// Computes logits; the newest tokens of all sequences are one micro-batch, ids [tokens].
 at::Tensor CachedForward::logits_of(const at::Tensor& ids, std::span<const SequencePart> parts,
                                     Wanted wanted) {
-  const ops::RotaryTable rotary = decoder_.rotary_rows(parts);
+  const RotaryTables rotary = decoder_.rotary_rows(parts);
   LayerWalk walk(binder_, decoder_, parts.empty() ? std::vector<at::Tensor>() : std::vector{ids});
   const std::vector<at::Tensor> hidden =
       walk.forward([&](int layer, std::size_t /*micro_batch*/, const at::Tensor& x) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>
@@ -80,7 +81,7 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   model.hidden_size = config.integer({"hidden_size"});
   read_heads(config, defaults, model);
   model.attention_bias = config.boolean({"attention_bias"}, false);
-  model.rotary = read_rotary_config(config, defaults, model.head_dim);
+  if (!defaults.rotary_by_kind) model.rotary = read_rotary_config(config, defaults, model.head_dim);
   const auto layers = static_cast<std::size_t>(config.integer({"num_hidden_layers"}, {}, 1, kMaxLayers));
   model.layers.assign(layers, MlpKind::kDense);
   model.attention.assign(layers, AttentionKind::kFull);
@@ -180,13 +181,30 @@ void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_
                               model.layer_count(), *max_window_layers));
 }
 
+void read_windows(const ConfigReader& config, std::int64_t window, ModelConfig& model) {
+  constexpr const char* kTypes = "layer_types";
+  const auto types = read_layer_kinds(config, kTypes, model);
+  for (std::size_t layer = 0; types && layer < types->size(); ++layer) {
+    const std::string& type = (*types)[layer];
+    if (type != "sliding_attention" && type != "full_attention")
+      config.refuse(kTypes, "'sliding_attention' or 'full_attention' for each layer");
+    model.attention[layer] = type == "full_attention" ? AttentionKind::kFull : AttentionKind::kSliding;
+  }
+  if (std::ranges::count(model.attention, AttentionKind::kSliding) == 0) return;
+  constexpr const char* kWindow = "sliding_window";
+  if (config.is_null(kWindow)) config.refuse(kWindow, "an integer, as layers have 'sliding_attention'");
+  model.sliding_window = config.integer({kWindow}, window);
+}
+
 std::optional<std::vector<std::string>> read_layer_kinds(const ConfigReader& config, const char* key,
                                                          const ModelConfig& model) {
   if (!config.has(key)) return std::nullopt;
   std::vector<std::string> kinds = config.texts({key});
-  if (kinds.size() != model.layers.size())
+  const std::int64_t behind = std::ssize(kinds) - model.layer_count();
+  if (behind != 0 && behind != model.prediction_layers)
     config.refuse(key,
                   fmt::format("one for each of {0} layers, as num_hidden_layers = {0}", model.layer_count()));
+  kinds.resize(model.layers.size());
   return kinds;
 }
 

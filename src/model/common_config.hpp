@@ -30,6 +30,9 @@ struct CommonDefaults {
   bool tie_word_embeddings = false;
   /// JSON of the default rotary settings, if the file has neither these nor rope_scaling; null: none.
   const char* rope_parameters = nullptr;
+  /// Whether rope_parameters has settings for each kind of layer, which the family reads when the kinds are
+  /// known, by read_rotary_by_kind().
+  bool rotary_by_kind = false;
 };
 
 /// Reads sizes, attention, rotary embedding, norms and element type. All layers are dense and have full
@@ -77,7 +80,12 @@ void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, Mod
 void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_window_layers,
                     const ModelConfig& model);
 
-/// Reads the kind of each layer at `key`; nothing if the key is missing or null.
+/// Reads from layer_types which layers have a window; without the key the kinds stay as they are. Then, if any
+/// has one, its size: `window` without the key sliding_window.
+void read_windows(const ConfigReader& config, std::int64_t window, ModelConfig& model);
+
+/// Reads the kind of each layer at `key`, and of layers for multi-token prediction behind them if these are
+/// known, which are left out; nothing if the key is missing or null.
 [[nodiscard]] std::optional<std::vector<std::string>> read_layer_kinds(const ConfigReader& config,
                                                                        const char* key,
                                                                        const ModelConfig& model);

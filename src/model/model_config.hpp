@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ enum class RotaryScaling : std::uint8_t {
 
 /// Rotary position embedding: pair i of a head's entries turns by theta^(-2i/dim) from position to position.
 struct RotaryConfig {
-  std::int64_t dim = 0;  ///< entries of a head that are rotated; even
+  std::int64_t dim = 0;  ///< entries of a head that are rotated, an even number; 0: none
   double theta = 10000;
   RotaryScaling scaling = RotaryScaling::kNone;
   double factor = 1;
@@ -124,7 +125,9 @@ struct ModelConfig {
   std::int64_t key_value_heads = 0;  ///< heads of keys and values; divides attention_heads
   /// Size of a head, even; with latent attention LatentAttentionConfig::padded_dim().
   std::int64_t head_dim = 0;
-  RotaryConfig rotary;
+  RotaryConfig rotary;  ///< rotary embedding of all layers, but for what sliding_rotary says
+  /// Rotary embedding of layers of AttentionKind::kSliding, where it is another one than `rotary`.
+  std::optional<RotaryConfig> sliding_rotary;
   LatentAttentionConfig latent_attention;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   bool attention_bias = false;         ///< whether queries, keys and values of softmax attention have biases
@@ -168,6 +171,10 @@ struct ModelConfig {
   /// Number of layers in checkpoints behind the model's own, for multi-token prediction.
   std::int64_t prediction_layers = 0;
 
+  /// Rotary embedding of layers with this kind of token mixer.
+  [[nodiscard]] const RotaryConfig& rotary_of(AttentionKind kind) const {
+    return kind == AttentionKind::kSliding && sliding_rotary ? *sliding_rotary : rotary;
+  }
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
   [[nodiscard]] int moe_layer_count() const;
   /// Index among all layers of MoE layer number `among`, which is below moe_layer_count().

@@ -11,6 +11,9 @@ namespace sluice {
 namespace {
 
 constexpr const char* kParameters = "rope_parameters";
+// Kinds of layers that may have settings of their own.
+constexpr const char* kFull = "full_attention";
+constexpr const char* kSliding = "sliding_attention";
 
 /// Length of the longest sequences in the training before YaRN, in tokens; given beside the other keys, it
 /// counts before theirs.
@@ -138,6 +141,25 @@ RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults
                   "the same embedding as rope_parameters, rope_theta included, or only one of the two: "
                   "transformers ignores rope_parameters beside it");
   return rotary;
+}
+
+void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, ModelConfig& model) {
+  const ConfigReader all = config.object({kParameters})
+                               .value_or(ConfigReader::parse(
+                                   otherwise, fmt::format("{}: default {}", config.name(), kParameters)));
+  for (const std::string& key : all.keys())
+    if (key != kFull && key != kSliding)
+      all.refuse(key.c_str(), fmt::format("settings of '{}' and '{}' alone", kFull, kSliding));
+  const auto read = [&](const char* kind) {
+    const std::optional<ConfigReader> settings = all.object({kind});
+    if (!settings) all.refuse(kind, "the rotary settings of these layers");
+    if (!settings->has("rope_theta")) settings->refuse("rope_theta", "a number above 0");
+    return read_with(settings, config, {}, model.head_dim);
+  };
+  const bool has_windows = std::ranges::count(model.attention, AttentionKind::kSliding) > 0;
+  const bool has_full = std::ranges::count(model.attention, AttentionKind::kFull) > 0;
+  model.rotary = read(has_full ? kFull : kSliding);
+  if (has_windows && has_full) model.sliding_rotary = read(kSliding);
 }
 
 double rotary_dim_share(const ConfigReader& config, std::int64_t default_head_dim) {

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
-#include <vector>
 
 namespace sluice {
 namespace {
@@ -16,26 +14,6 @@ namespace {
 /// Rotary settings of GptOssConfig, for a config.json without any.
 constexpr const char* kRotary = R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
                                     "truncate": false, "original_max_position_embeddings": 4096})";
-
-AttentionKind kind_of(const ConfigReader& config, const std::string& type) {
-  if (type == "sliding_attention") return AttentionKind::kSliding;
-  if (type != "full_attention")
-    config.refuse("layer_types", "'sliding_attention' or 'full_attention' for each layer");
-  return AttentionKind::kFull;
-}
-
-/// Reads which layers have a window: every other one from the first on, unless the file says so.
-void read_windows(const ConfigReader& config, ModelConfig& model) {
-  const auto types = read_layer_kinds(config, "layer_types", model);
-  for (std::size_t layer = 0; layer < model.attention.size(); ++layer) {
-    const AttentionKind alternating = layer % 2 == 0 ? AttentionKind::kSliding : AttentionKind::kFull;
-    model.attention[layer] = types ? kind_of(config, (*types)[layer]) : alternating;
-  }
-  if (std::ranges::count(model.attention, AttentionKind::kSliding) == 0) return;
-  constexpr const char* kWindow = "sliding_window";
-  if (config.is_null(kWindow)) config.refuse(kWindow, "an integer, as layer_types has 'sliding_attention'");
-  model.sliding_window = config.integer({kWindow}, 128);
-}
 
 void read_experts(const ConfigReader& config, ModelConfig& model) {
   read_expert_config(config, "intermediate_size", model);
@@ -65,7 +43,9 @@ ModelConfig read_gpt_oss_config(const ConfigReader& config) {
   model.attention_bias = model.attention_output_bias = config.boolean({"attention_bias"}, true);
   model.attention_sinks = true;
   model.unrounded_norms = true;
-  read_windows(config, model);
+  for (std::size_t layer = 0; layer < model.attention.size(); layer += 2)
+    model.attention[layer] = AttentionKind::kSliding;
+  read_windows(config, 128, model);
   read_experts(config, model);
   return model;
 }
