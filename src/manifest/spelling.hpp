@@ -31,6 +31,9 @@ inline constexpr ExpertSpelling kHy3Experts{"mlp",         "gate_proj",   "up_pr
 /// Names in published checkpoints of Ling and Ring 2.0.
 inline constexpr ExpertSpelling kBailingExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                                 "gate.expert_bias"};
+/// Names in published checkpoints of K-EXAONE.
+inline constexpr ExpertSpelling kExaoneExperts{"mlp", "gate_proj", "up_proj", "down_proj",
+                                               "e_score_correction_bias"};
 
 /// Plain name of a checkpoint tensor: its name in transformers' text-model tree, whatever wrapper and
 /// spelling the checkpoint has. "model.language_model.norm.weight" and "language_model.model.norm.weight"

@@ -11,10 +11,12 @@
 #include "model/families/deepseek_v3.hpp"
 #include "model/families/dots1.hpp"
 #include "model/families/ernie4_5_moe.hpp"
+#include "model/families/exaone_moe.hpp"
 #include "model/families/glm4_moe.hpp"
 #include "model/families/glm4_moe_lite.hpp"
 #include "model/families/gpt_oss.hpp"
 #include "model/families/hy_v3.hpp"
+#include "model/families/mellum.hpp"
 #include "model/families/minimax_m2.hpp"
 #include "model/families/mistral4.hpp"
 #include "model/families/mixtral.hpp"
@@ -43,6 +45,7 @@ constexpr std::array kArchitectures{
     Architecture{"deepseek_v32", read_deepseek_v32_config, describe_indexed},
     Architecture{"dots1", read_dots1_config, describe_decoder},
     Architecture{"ernie4_5_moe", read_ernie4_5_moe_config, describe_ernie4_5_moe},
+    Architecture{"exaone_moe", read_exaone_moe_config, describe_exaone_moe},
     Architecture{"glm4_moe", read_glm4_moe_config, describe_glm4_moe},
     Architecture{"glm4_moe_lite", read_glm4_moe_lite_config, describe_deepseek_v3},
     Architecture{"glm_moe_dsa", read_glm_moe_dsa_config, describe_indexed},
@@ -50,6 +53,7 @@ constexpr std::array kArchitectures{
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"kimi_k25", read_kimi_k25_config, describe_kimi_k25},
+    Architecture{"mellum", read_mellum_config, describe_glm4_moe},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
     Architecture{"mistral3", read_mistral3_config, describe_mistral3},
     Architecture{"mistral4", read_mistral4_config, describe_decoder},
@@ -77,7 +81,6 @@ constexpr std::array kUnbuilt{
     Unbuilt{"cohere2_moe", "attention beside the experts, and LayerNorm"},
     Unbuilt{"deepseek_v4",
             "compressed attention, several residual streams, and layers that choose experts by a table"},
-    Unbuilt{"exaone_moe", "rotary settings by kind of layer"},
     Unbuilt{"gemma4", "heads by kind of layer, norms behind blocks, and a dense MLP beside the experts"},
     Unbuilt{"gemma4_text", "heads by kind of layer, norms behind blocks, and a dense MLP beside the experts"},
     Unbuilt{"glm5_next", "delta nets whose decay is by channel, and several residual streams"},
@@ -87,7 +90,6 @@ constexpr std::array kUnbuilt{
     Unbuilt{"laguna", "heads by layer, and gates of attention from a projection of their own"},
     Unbuilt{"lfm2_moe", "short convolutions in place of attention"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
-    Unbuilt{"mellum", "rotary settings by kind of layer"},
     Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
     Unbuilt{"minimax_m3", "clamped MLPs with gates of their own"},
     Unbuilt{"minimax_m3_vl", "clamped MLPs with gates of their own"},

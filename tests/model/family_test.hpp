@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <fstream>
 #include <string>
 
@@ -23,6 +24,13 @@ using nlohmann::json;
   json config = json::parse(std::ifstream(fixture_folder() / "configs" / name / "config.json"));
   config.erase("quantization_config");
   return config;
+}
+
+/// A letter for the token mixer of each layer: F full attention, S sliding, L latent, D a delta net.
+[[nodiscard]] inline std::string block_kinds(const ModelConfig& config) {
+  std::string kinds;
+  for (const AttentionKind kind : config.attention) kinds += "FSLD"[static_cast<std::size_t>(kind)];
+  return kinds;
 }
 
 }  // namespace sluice::test

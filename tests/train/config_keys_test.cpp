@@ -35,6 +35,10 @@ constexpr double kTolerance = 2e-5;
 /// Keys, or keys in a form, of which the reading here is not transformers', and why.
 const std::map<std::string, std::string> kOnlyHere{
     {"llama_4_scaling_beta: absent", "queries do not grow; transformers' forward pass fails"},
+    {"full_attention.truncate: null",
+     "transformers looks for it beside the kinds of layers, where no file has it"},
+    {"full_attention.original_max_position_embeddings: absent",
+     "the longest sequence, as with one embedding for all layers; transformers fails"},
     {"num_shared_experts", "another spelling of n_shared_experts, which counts first"},
     {R"(num_local_experts: "")", "another spelling of num_experts, which counts first"},
     {"num_local_experts: []", "another spelling"},
@@ -103,8 +107,9 @@ Reading read(const json& changed, const std::string& key, const ParameterManifes
     out.fits = tensors_of(manifest) == tensors_of(weights);
     for (const Setting& setting : agreed_settings(out.config))
       out.settings += setting.key + "=" + setting.value + ";";
-    out.settings +=
-        "rotary dimensions=" + std::to_string(out.config.rotary.dim);  // by shapes, ranks agree on them
+    for (const AttentionKind kind : {AttentionKind::kFull, AttentionKind::kSliding})
+      out.settings += "rotary dimensions=" +
+                      std::to_string(out.config.rotary_of(kind).dim);  // by shapes, ranks agree on them
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadData) << error.what();
     out.refusal = error.what();
