@@ -1,0 +1,139 @@
+// Each number and switch that a family reads from config.json, changed alone: ranks that read it differently would
+// compute different numbers, so their agreement or the structure hash has to name it.
+#include "model/agreed_settings.hpp"
+#include "model/family_test.hpp"
+#include "support/source_folder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using namespace test;
+
+/// Keys that change no number of a pass, or paths of those that change none where they stand; and why they are read.
+const std::map<std::string, std::string> kWithoutNumbers{
+    {"max_position_embeddings", "longest sequence that jobs allow"},
+    {"num_nextn_predict_layers", "layers that checkpoints may hold beside the model"},
+    {"num_mtp_layers", "another spelling"},
+    {"num_mtp_modules", "another spelling"},
+    {"max_window_layers", "layers from there on have no window that is computed"},
+    {"index_topk", "limit on the length of sequences"},
+    {"llama_4_scaling_beta", "growth of queries behind that limit"},
+    {"rotary_dim", "share of a head that rope_parameters has too"},
+    {"/partial_rotary_factor", "rope_parameters has it too"},
+    {"/text_config/partial_rotary_factor", "rope_parameters has it too"},
+    {"/text_config/tie_word_embeddings", "the wrapper's counts"},
+    {"qwen3-moe-tiny/intermediate_size", "width of dense layers, of which it has none"},
+};
+
+/// Paths of all numbers, switches and words of a config.
+void add_leaves(const json& value, const json::json_pointer& path, std::vector<json::json_pointer>& out) {
+  if (value.is_structured()) {
+    for (const auto& [key, item] : value.items())
+      add_leaves(item, value.is_array() ? path / std::stoul(key) : path / key, out);
+  } else if (!value.is_null()) {
+    out.push_back(path);
+  }
+}
+
+/// Other values for a leaf, which a family may refuse; `words` are those beside it in a list.
+std::vector<json> other_values(const json& value, const std::set<std::string>& words) {
+  std::vector<json> out;
+  if (value.is_boolean()) return {!value.get<bool>()};
+  if (value.is_number_integer())
+    for (const std::int64_t other : {value.get<std::int64_t>() + 1, value.get<std::int64_t>() - 1,
+                                     2 * value.get<std::int64_t>(), value.get<std::int64_t>() / 2})
+      out.emplace_back(other);
+  else if (value.is_number())
+    for (const double factor : {1.5, 0.5, 16.0, 0.01})
+      out.emplace_back(factor * value.get<double>() + (value == 0.0 ? 0.5 : 0.0));
+  for (const std::string& word : words)
+    if (value != word) out.emplace_back(word);
+  return out;
+}
+
+/// What ranks agree on, and the reader that knows what was asked for; no text where the config is refused.
+struct AgreedReading {
+  ConfigReader reader;
+  std::optional<std::string> agreed{};
+};
+
+AgreedReading reading_of(const json& config) {
+  AgreedReading out{ConfigReader::parse(config.dump(), "config.json")};
+  const auto& family = *std::ranges::find(architectures(), config.at("model_type").get<std::string>(),
+                                          &Architecture::model_type);
+  try {
+    const ModelConfig model = family.read_config(out.reader.with(Nulls::kRefused));
+    std::string text = family.describe(model, DType::kBFloat16).structure_hash().hex();
+    for (const Setting& setting : agreed_settings(model)) text += setting.key + "=" + setting.value + "\n";
+    out.agreed = text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadData) << error.what();
+  }
+  return out;
+}
+
+/// The key that a leaf belongs to, and whether a reading asked for it.
+std::pair<std::string, bool> key_of(ConfigReader table, const json& config, const json::json_pointer& leaf) {
+  std::vector<std::string> keys;
+  for (json::json_pointer at = leaf; !at.empty(); at = at.parent_pointer())
+    if (!config.at(at.parent_pointer()).is_array()) keys.insert(keys.begin(), at.back());
+  for (std::size_t depth = 0; depth + 1 < keys.size(); ++depth)
+    table = table.object({keys[depth].c_str()}).value();
+  return {keys.back(), !std::ranges::count(table.unasked_keys(), keys.back())};
+}
+
+std::vector<std::string> trained_fixtures() {
+  std::vector<std::string> names;
+  for (const auto& directory : std::filesystem::directory_iterator(fixture_folder()))
+    if (std::filesystem::exists(directory.path() / "reference.h5"))
+      names.push_back(directory.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+class EverySetting : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Models, EverySetting, testing::ValuesIn(trained_fixtures()));
+
+TEST_P(EverySetting, that_a_family_reads_is_in_the_agreement_or_in_the_structure_hash) {
+  json config = json::parse(std::ifstream(fixture_folder() / GetParam() / "config.json"));
+  config.erase("quantization_config");
+  const AgreedReading usual = reading_of(config);
+  ASSERT_TRUE(usual.agreed);
+  std::vector<json::json_pointer> leaves;
+  add_leaves(config, json::json_pointer(), leaves);
+  for (const json::json_pointer& leaf : leaves) {
+    const auto [key, is_asked] = key_of(usual.reader, config, leaf);
+    const std::string path = leaf.to_string();
+    const bool is_exempt = kWithoutNumbers.contains(key) || kWithoutNumbers.contains(path) ||
+                           kWithoutNumbers.contains(GetParam() + path) || key == "model_type";
+    if (!is_asked || is_exempt || path.starts_with("/vision_config")) continue;
+    std::set<std::string> words;
+    if (config.at(leaf.parent_pointer()).is_array())
+      for (const json& item : config.at(leaf.parent_pointer()))
+        if (item.is_string()) words.insert(item);
+    std::size_t read_values = 0, told = 0;
+    for (const json& value : other_values(config.at(leaf), words)) {
+      json changed = config;
+      changed[leaf] = value;
+      const AgreedReading reading = reading_of(changed);
+      read_values += reading.agreed ? 1 : 0;
+      told += reading.agreed && reading.agreed != usual.agreed ? 1 : 0;
+    }
+    EXPECT_TRUE(read_values == 0 || told > 0) << path << " = " << config.at(leaf);
+  }
+}
+
+}  // namespace
+}  // namespace sluice
