@@ -34,8 +34,8 @@ struct AttentionParameters {
                                                        std::int64_t window = 0);
 
 /// Attention of x [b, L, hidden], with a result of the same shape; tokens attend to themselves and to earlier
-/// tokens of their document. An undefined table of `rotary` rotates nothing. `record` as in ops::attention(). In a pass for the graph alone the result is
-/// zeros.
+/// tokens of their document. An undefined table of `rotary` rotates nothing. `record` as in ops::attention(). In
+/// a pass for the graph alone the result is zeros.
 [[nodiscard]] at::Tensor attention_block(const ModelConfig& config, const AttentionParameters& parameters,
                                          const ops::RotaryTable& rotary, const at::Tensor& x,
                                          const ops::Documents& documents, ops::AttentionRecord& record,

@@ -38,11 +38,11 @@ struct StepTraffic {
 /// all experts get as many.
 using ExpertShares = std::vector<std::vector<double>>;
 
-/// Bytes that each rank of `plan` sends in a step; zeros for a job that runs no batches. Exact for weights and
-/// gradients, of a step after the first: units that are kept are not sent again. Tokens are exact in groups that all-gather them; in larger groups a token is expected to go to
-/// 1 - C(E - e, k) / C(E, k) of the ranks with e of E experts, or by `shares` to 1 - (1 - s)^k of those whose experts
-/// get the share s of the choices. Rows of the embedding are those of tokens drawn evenly from the vocabulary; text has
-/// fewer distinct ones.
+/// Bytes that each rank of `plan` sends in a step after the first, in which units that are kept are not sent again;
+/// zeros for a job that runs no batches. Exact for weights and gradients, and for tokens in groups that all-gather them.
+/// In a larger group a token goes to a rank with e of E experts with the probability 1 - C(E - e, k) / C(E, k), or by
+/// `shares` 1 - (1 - s)^k if they get the share s of the choices. Rows of the embedding are those of tokens drawn evenly
+/// from the vocabulary; text has fewer distinct ones.
 [[nodiscard]] std::vector<StepTraffic> plan_step_traffic(const ModelConfig& model,
                                                          const ParameterManifest& manifest,
                                                          const ShardPlan& plan, const StagePlan& stages,

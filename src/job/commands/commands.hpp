@@ -1,5 +1,6 @@
 // The program's commands. Each has a file NAME_command.cpp in this folder with its options, its arguments and
-// its function (chat in that of generate, top in that of status), and a line here and in jobs/main.cpp. Their parts, and options that several commands share.
+// its function (chat in that of generate, top in that of status), and a line here and in jobs/main.cpp. Their parts,
+// and options that several commands share.
 #pragma once
 
 #include "config/job_config.hpp"

@@ -48,7 +48,8 @@ class JobPlan {
   /// Collective over `comm`, whose processes are the ranks planned for in a run, and one in a command. Makes the plan
   /// of the job in `written`, a blueprint without stored weights: takes the optimizer's mode of the step `resumed`, if
   /// the job goes on from one, or lets optimizer.fit choose it, decides which weights stay as they are published and
-  /// whether ranks keep frozen ones whole, and counts memory. Rank 0 alone reads headers of weights. Errors as stored_weights() and Blueprint::shard_plan().
+  /// whether ranks keep frozen ones whole, and counts memory. Rank 0 alone reads headers of weights. Errors as
+  /// stored_weights() and Blueprint::shard_plan().
   [[nodiscard]] static JobPlan make(Communicator& comm, std::shared_ptr<const Blueprint> written,
                                     Machine machine, std::optional<HeldStep> resumed = std::nullopt);
 
