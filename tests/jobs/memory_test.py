@@ -10,7 +10,7 @@ import program
 from program import FIXTURES, JobTest, mpirun, sluice, with_fault
 
 RANKS, LENGTH, CHOICES = 3, 2048, 2
-CONFIG = {  # 22 M parameters; were the rows of an expert not taken in blocks, they would need 150 MB more
+CONFIG = {  # 22 M parameters; were the rows of an expert not taken in blocks, they would need 75 MB more
     "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_act": "silu", "vocab_size": 4096,
     "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 2048, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "num_experts": 6, "num_experts_per_tok": CHOICES,
@@ -69,8 +69,8 @@ class Memory(JobTest):
     def test_stays_within_the_plan_when_one_rank_gets_all_tokens(self):
         model = self.model()
         for expert_parallel in (0, 1):
-            taken, tokens = self.train(model, expert_parallel)
-            everything = [RANKS * LENGTH] * CHOICES + [0] * (CONFIG["num_experts"] - CHOICES)
+            taken, tokens = self.train(model, expert_parallel, length=LENGTH // 2)
+            everything = [RANKS * LENGTH // 2] * CHOICES + [0] * (CONFIG["num_experts"] - CHOICES)
             self.assertEqual(tokens.tolist(), [everything] * CONFIG["num_hidden_layers"])
             # Rank 0, with all the tokens, takes most of what was planned. Other numbers of rows would compile more kernels.
             self.assertGreater(taken, 0.7)
@@ -93,8 +93,8 @@ class Memory(JobTest):
         self.assertGreater(taken, 0.8)
 
     def pairs(self):
-        """A file of pairs of two documents of half a sequence each."""
-        path, count, length = self.directory / "pairs.h5", 2 * RANKS, LENGTH // 2
+        """A file of pairs of two documents of a quarter of LENGTH each."""
+        path, count, length = self.directory / "pairs.h5", 2 * RANKS, LENGTH // 4
         with h5py.File(path, "w") as file:
             file["tokens"] = numpy.random.default_rng(1).integers(0, CONFIG["vocab_size"], 2 * count * length, dtype=numpy.int32)
             file["document_starts"] = numpy.arange(0, 2 * count * length, length)
@@ -107,7 +107,7 @@ class Memory(JobTest):
         for reference in ("base", "start"):
             job = self.write_job(
                 f"{reference}.toml", job={"kind": "prefer"}, model={"path": self.directory / "shape", "dtype": "bfloat16", "init": "random"},
-                data={"tokens": self.pairs(), "sequence_length": LENGTH, "pack": True}, lora={"rank": 8, "targets": ["linear-modules"]},
+                data={"tokens": self.pairs(), "sequence_length": LENGTH // 2, "pack": True}, lora={"rank": 8, "targets": ["linear-modules"]},
                 train={"steps": 2, "batch_sequences": 2 * RANKS}, prefer={"reference": reference})
             self.expect(mpirun(RANKS, program.SLUICE, "run", job), 0)
             with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
