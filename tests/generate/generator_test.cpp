@@ -64,7 +64,11 @@ TEST_P(GreedyText, is_that_of_transformers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, GreedyText, test::generated_models(), test::name_of_model);
+// One of each kind of cache; what the forward pass of each family finds is held token by token beside it.
+INSTANTIATE_TEST_SUITE_P(Fixtures, GreedyText,
+                         testing::Values("qwen3-moe-tiny", "deepseek_v3-tiny", "gpt_oss-tiny-mxfp4",
+                                         "qwen3_5-moe-tiny"),
+                         test::name_of_model);
 
 std::vector<GenerationRequest> some_prompts() {
   std::vector<GenerationRequest> prompts;
