@@ -1,5 +1,6 @@
 #include "plan/activation_plan.hpp"
 
+#include "base/compute_sizes.hpp"
 #include "base/dtype.hpp"
 #include "model/blocks/embedding_and_head.hpp"
 #include "model/blocks/layer_blocks.hpp"
@@ -53,17 +54,29 @@ std::int64_t exchange_bytes(const ModelConfig& model, std::int64_t size, const T
          group_tokens * model.experts_per_token * 8;
 }
 
+/// What of a layer is recorded in a graph while it is computed.
+enum class LayerGraph { kNone, kHalf, kWhole };
+
 /// Bytes of `tokens` in one layer: what the mixer or the MLP takes, whichever is more, besides the layer's
-/// input and the gradient of its output; while the MLP's backward runs, perhaps with the mixer's graph.
+/// input and the gradient of its output, or its output; while the MLP's backward runs, perhaps with the mixer's
+/// graph. Without a graph no gradient passes through, and at most as much is held as a graph would keep.
 std::int64_t layer_bytes(const LayerHalves& layer, std::int64_t hidden, std::int64_t tokens,
-                         std::int64_t element_bytes, bool with_mixers_graph) {
+                         std::int64_t element_bytes, LayerGraph graph) {
   const BlockActivations& mixer = layer.mixer;
   const BlockActivations& mlp = layer.mlp;
-  const std::int64_t mixer_elements = 2 * hidden + mixer.recorded + mixer.kept + mixer.passed;
-  const std::int64_t mlp_elements =
-      hidden + mixer.recorded + (with_mixers_graph ? mixer.kept : 0) + mlp.kept + mlp.passed;
+  const bool has_gradients = graph != LayerGraph::kNone;
+  const std::int64_t mixer_elements =
+      2 * hidden + mixer.recorded + mixer.kept + (has_gradients ? mixer.passed : 0);
+  const std::int64_t mlp_elements = hidden + mixer.recorded + (graph == LayerGraph::kWhole ? mixer.kept : 0) +
+                                    mlp.kept + (has_gradients ? mlp.passed : 0);
   return std::max(tokens * mixer_elements * element_bytes + mixer.working_bytes,
                   tokens * mlp_elements * element_bytes + mlp.working_bytes);
+}
+
+/// Bytes of the head for the losses of `tokens` alone: what its norm gives, and tiles of logits, one of them
+/// turned into exponentials.
+std::int64_t losses_bytes(std::int64_t tokens, std::int64_t hidden, std::int64_t element_bytes) {
+  return tokens * hidden * element_bytes + 2 * kLossTokens * kLossTileRows * size_of(DType::kFloat32);
 }
 
 }  // namespace
@@ -109,14 +122,16 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
       blocks::embedding_and_head::distribution_bytes(work.distribution_tokens, work.on_device);
   const std::int64_t embed =
       blocks::embedding_and_head::embedding_bytes(model, tokens, work.batch_tokens(), size);
-  std::int64_t forward = work.trains ? embed : std::max(embed, head), backward = head, kept = 0;
+  std::int64_t forward = work.trains ? 0 : head, backward = head, kept = 0;
   int index = 0;
   for (LayerHalves& layer : layer_halves(model, pass)) {
     layer.mixer.passed += trained.low_rank + trained.dropped;
     layer.mlp.passed += trained.low_rank + trained.dropped;
+    const auto bytes = [&](LayerGraph graph) {
+      return layer_bytes(layer, hidden, micro_tokens, size, graph);
+    };
     if (index++ < trained.lowest_layer) {
-      forward =
-          std::max(forward, layer_bytes(layer, hidden, micro_tokens, size, /*with_mixers_graph=*/false));
+      forward = std::max(forward, bytes(LayerGraph::kNone));
       continue;
     }
     // A layer's output is the next layer's input.
@@ -126,21 +141,20 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
     if (keeps_graphs)
       kept += tokens * (std::exchange(layer.mixer.kept, 0) + std::exchange(layer.mlp.kept, 0)) * size;
     const bool both_halves = !keeps_halves || (layer.is_moe && load.group_ranks > 1);
-    const auto bytes = [&](bool with_mixers_graph) {
-      return layer_bytes(layer, hidden, micro_tokens, size, with_mixers_graph);
-    };
-    forward = std::max(forward, bytes(/*with_mixers_graph=*/false));
-    backward = std::max(backward, bytes(both_halves));
+    forward = std::max(forward, bytes(keeps_graphs ? LayerGraph::kHalf : LayerGraph::kNone));
+    backward = std::max(backward, bytes(both_halves ? LayerGraph::kWhole : LayerGraph::kHalf));
   }
-  // Hidden states of the reference, and of one micro-batch also what comes out of a layer; they last until the
-  // head.
+  // Hidden states of the reference, and of one micro-batch also what comes out of a layer; they last until its
+  // losses are made.
   if (work.has_reference) {
     forward += (tokens + micro_tokens) * hidden * size;
-    backward = std::max(backward, head + tokens * hidden * size);
+    backward = std::max(backward, losses_bytes(micro_tokens, hidden, size) + tiles + tokens * hidden * size);
   }
   const std::int64_t lasting =
-      tokens * hidden * size + kept + exchange_bytes(model, size, load, group_tokens, micro_tokens);
-  return {.forward = lasting + forward, .backward = work.trains ? lasting + backward : 0};
+      tokens * hidden * size + exchange_bytes(model, size, load, group_tokens, micro_tokens);
+  // Tokens are embedded before the first layer has kept anything.
+  return {.forward = lasting + std::max(embed, kept + forward),
+          .backward = work.trains ? lasting + kept + backward : 0};
 }
 
 }  // namespace sluice

@@ -92,9 +92,9 @@ class Memory(JobTest):
         taken, _ = self.train(self.shape(CONFIG | {"num_hidden_layers": 6}), **few)
         self.assertGreater(taken, 0.8)
 
-    def pairs(self):
-        """A file of pairs of two documents of a quarter of LENGTH each."""
-        path, count, length = self.directory / "pairs.h5", 2 * RANKS, LENGTH // 4
+    def pairs(self, count, length):
+        """A file of pairs of two documents of half a sequence each."""
+        path, length = self.directory / "pairs.h5", length // 2
         with h5py.File(path, "w") as file:
             file["tokens"] = numpy.random.default_rng(1).integers(0, CONFIG["vocab_size"], 2 * count * length, dtype=numpy.int32)
             file["document_starts"] = numpy.arange(0, 2 * count * length, length)
@@ -102,16 +102,44 @@ class Memory(JobTest):
             file["pairs"] = numpy.arange(2 * count).reshape(-1, 2)
         return path
 
+    def run_pairs(self, name, ranks, tokens, length, train, kind="prefer", **tables):
+        """Returns the bytes planned and taken in two steps of adapters, [ranks] each."""
+        job = self.write_job(
+            f"{name}.toml", job={"kind": kind}, model={"path": self.directory / "shape", "dtype": "bfloat16", "init": "random"},
+            data={"tokens": tokens, "sequence_length": length, "pack": True}, lora={"rank": 8, "targets": ["linear-modules"]},
+            train={"steps": 2} | train, **tables)
+        self.expect(mpirun(ranks, program.SLUICE, "run", job), 0)
+        with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+            planned, taken = metrics["memory/planned_bytes"][-1], metrics["memory/peak_growth_bytes"][-1]
+        self.assertLess((taken / planned).max(), 1)
+        return planned, taken
+
     def test_stays_within_the_plan_with_a_reference(self):
         self.shape(CONFIG)
+        tokens = self.pairs(2 * RANKS, LENGTH // 2)
         for reference in ("base", "start"):
-            job = self.write_job(
-                f"{reference}.toml", job={"kind": "prefer"}, model={"path": self.directory / "shape", "dtype": "bfloat16", "init": "random"},
-                data={"tokens": self.pairs(), "sequence_length": LENGTH // 2, "pack": True}, lora={"rank": 8, "targets": ["linear-modules"]},
-                train={"steps": 2, "batch_sequences": 2 * RANKS}, prefer={"reference": reference})
-            self.expect(mpirun(RANKS, program.SLUICE, "run", job), 0)
-            with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
-                self.assertLess((metrics["memory/peak_growth_bytes"][:] / metrics["memory/planned_bytes"][:]).max(), 1)
+            self.run_pairs(reference, RANKS, tokens, LENGTH // 2, {"batch_sequences": 2 * RANKS}, prefer={"reference": reference})
+
+    def test_plans_what_a_reference_takes_beside_training(self):
+        """Of many tokens in few layers, so that hidden states are most of it."""
+        shape = {"hidden_size": 512, "num_attention_heads": 2, "num_key_value_heads": 1, "num_experts": 8, "num_experts_per_tok": 1,
+                 "moe_intermediate_size": 64, "num_hidden_layers": 3}
+        length, sequences = 512, 64
+        self.shape(CONFIG | shape)
+        tokens = self.pairs(sequences, length)
+        many = {"batch_sequences": sequences, "micro_batch_sequences": 2, "recompute": "all"}
+        score = self.write_job("score.toml", job={"kind": "score"}, model={"path": self.directory / "shape", "dtype": "bfloat16", "init": "random"},
+                               data={"tokens": tokens, "sequence_length": length}, train={"batch_sequences": 4})
+        self.expect(sluice("run", score), 0)
+        runs = {name: self.run_pairs(name, 1, tokens, length, many, **tables) for name, tables in {
+            "train": {"kind": "train"}, "base": {"prefer": {"reference": "base"}},
+            "file": {"prefer": {"reference": self.output_of(score) / "scores.h5"}}}.items()}
+        hidden_states = sequences * length * shape["hidden_size"] * 2
+        for name, most in (("base", 2 * hidden_states), ("file", 0)):
+            planned, taken = (of_job[0] - of_train[0] for of_job, of_train in zip(runs[name], runs["train"]))
+            everything = runs[name][1][0]
+            self.assertLess(abs(planned - taken), 0.03 * everything, (name, runs))
+            self.assertLess(taken, most + 0.03 * everything, (name, runs))
 
     def test_a_mode_is_chosen_that_leaves_a_tenth_of_the_limit_free(self):
         model = self.shape(CONFIG)
