@@ -24,15 +24,12 @@ struct TeacherFacts {
   bool is_exact = true;    ///< whether all tokens that are named are the most probable ones, none drawn
 };
 
-/// Distributions of a teacher for n targets, in the form in which they are learnt.
+/// Distributions of a teacher for n targets, in the form in which they are learnt: teacher_row_bytes() each.
 struct TeacherRows {
   std::int64_t width = 0;  ///< most tokens that the teacher names at a target; 0: there is no teacher
   std::vector<std::int32_t> ids{};  ///< [n, width]; -1: no more tokens
   std::vector<float> weights{};     ///< probabilities of these, [n, width]; all 0 for a target without any
   std::vector<float> rest{};        ///< probability of all other tokens together, [n]
 };
-
-/// Bytes of one target in TeacherRows.
-[[nodiscard]] constexpr std::int64_t teacher_row_bytes(std::int64_t width) { return 8 * width + 4; }
 
 }  // namespace sluice

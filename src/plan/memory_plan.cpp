@@ -3,6 +3,7 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "base/range.hpp"
+#include "base/teacher_row.hpp"
 #include "plan/activation_plan.hpp"
 #include "plan/answer_memory.hpp"
 #include "plan/gradient_memory.hpp"
@@ -50,11 +51,10 @@ constexpr std::int64_t kTokenPairBytes = 2 * sizeof(std::int64_t);
 /// Bytes of a token's loss in an evaluation.
 constexpr std::int64_t kLossBytes = sizeof(double);
 
-/// Bytes of a token's place in its file and of its distribution: id and value of each token of it, and what is left
-/// for others.
+/// Bytes of a token's place in its file and of its distribution.
 std::int64_t distribution_bytes(const Workload& work) {
   if (work.distribution_tokens == 0) return 0;
-  return std::int64_t{sizeof(std::int64_t)} + 8 * work.distribution_tokens + 4;
+  return std::int64_t{sizeof(std::int64_t)} + teacher_row_bytes(work.distribution_tokens);
 }
 
 /// Bytes of the tokens of a step, each sequence with one target more than inputs, of its pairs, and in an evaluation of

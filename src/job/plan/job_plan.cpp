@@ -89,18 +89,19 @@ bool chooses_mode(const JobConfig& config) {
   return is_training(config.job.kind) && config.optimizer.fit == OptimizerFit::kAuto;
 }
 
-JobPlan::JobPlan(std::shared_ptr<const Blueprint> job, std::shared_ptr<const StoredTensors> storable,
-                 Machine on, std::optional<Staging> known)
+JobPlan::JobPlan(std::shared_ptr<const Blueprint> job, std::shared_ptr<const FoundInFiles> found, Machine on,
+                 std::optional<Staging> known)
     : blueprint(std::move(job)),
       shards(blueprint->shard_plan(on.ranks())),
       machine(std::move(on)),
       staging(known
                   ? *std::move(known)
                   : Staging{largest_staging(*blueprint, shards, machine.nodes, machine.device.memory()), ""}),
-      storable_(std::move(storable)) {}
+      found_(std::move(found)) {}
 
 JobPlan& JobPlan::count_memory() {
-  ranks = blueprint->memory_plan(shards, workload_of(config(), machine), staging.bytes);
+  ranks =
+      blueprint->memory_plan(shards, workload_of(config(), machine, found_->teacher_tokens), staging.bytes);
   saves = plan_saves(config(), ranks, machine);
   return *this;
 }
@@ -135,16 +136,16 @@ void JobPlan::find_staging(Communicator& comm) {
 }
 
 JobPlan JobPlan::fit(const Blueprint& written, const JobConfig& config,
-                     const std::shared_ptr<const StoredTensors>& storable, const Machine& machine) {
+                     const std::shared_ptr<const FoundInFiles>& found, const Machine& machine) {
   std::optional<JobPlan> smallest;
   for (const OptimizerMode& mode : fitting_modes(config.optimizer.mode(), config.model.dtype)) {
     // State on a disk is updated while it is in memory, which needs released gradients.
     if (config.memory.offload == Offload::kDisk && mode.gradients != GradientMode::kRelease) continue;
-    for (const FrozenForm& form : forms_of(config, *storable)) {
+    for (const FrozenForm& form : forms_of(config, found->storable)) {
       const JobConfig tried = with_mode(config, mode, form);
-      StoredTensors kept = kept_as_stored(tried, *storable);
+      StoredTensors kept = kept_as_stored(tried, found->storable);
       smallest.emplace(
-          JobPlan(std::make_shared<const Blueprint>(written, tried, std::move(kept)), storable, machine));
+          JobPlan(std::make_shared<const Blueprint>(written, tried, std::move(kept)), found, machine));
       smallest->count_memory();
       smallest->lack = find_lack(*smallest);
       if (smallest->lack.empty()) break;
@@ -159,13 +160,13 @@ JobPlan JobPlan::make(Communicator& comm, std::shared_ptr<const Blueprint> writt
                       std::optional<HeldStep> resumed) {
   const bool was_open = chooses_mode(written->config);
   JobConfig config = resumed ? with_saved_mode(written->config, resumed->found) : written->config;
-  const auto storable =
-      std::make_shared<const StoredTensors>(stored_weights(comm, *written, machine.device.memory()));
-  StoredTensors kept = kept_as_stored(config, *storable);
+  const auto found = std::make_shared<const FoundInFiles>(
+      FoundInFiles{stored_weights(comm, *written, machine.device.memory()), teacher_tokens(comm, config)});
+  StoredTensors kept = kept_as_stored(config, found->storable);
   if (!chooses_mode(config) && (was_open || !kept.is_empty()))
     written = std::make_shared<const Blueprint>(*written, config, std::move(kept));
-  JobPlan plan = chooses_mode(config) ? fit(*written, config, storable, machine)
-                                      : JobPlan(std::move(written), storable, std::move(machine));
+  JobPlan plan = chooses_mode(config) ? fit(*written, config, found, machine)
+                                      : JobPlan(std::move(written), found, std::move(machine));
   plan.resumed = std::move(resumed);
   plan.find_staging(comm);
   plan.count_memory();
@@ -191,16 +192,16 @@ JobPlan JobPlan::keep_frozen_where_it_fits() const {
 JobPlan JobPlan::with(const std::function<void(JobConfig&)>& change) const {
   JobConfig changed = config();
   change(changed);
-  StoredTensors kept = kept_as_stored(changed, *storable_);
+  StoredTensors kept = kept_as_stored(changed, found_->storable);
   const bool loads_alike = changed.model.frozen_format == config().model.frozen_format &&
                            changed.memory.offload == config().memory.offload;
-  return JobPlan(std::make_shared<const Blueprint>(*blueprint, changed, std::move(kept)), storable_, machine,
+  return JobPlan(std::make_shared<const Blueprint>(*blueprint, changed, std::move(kept)), found_, machine,
                  loads_alike ? std::optional(staging) : std::nullopt)
       .count_memory();
 }
 
 JobPlan JobPlan::with(Machine other) const {
-  return JobPlan(blueprint, storable_, std::move(other)).count_memory();
+  return JobPlan(blueprint, found_, std::move(other)).count_memory();
 }
 
 std::int64_t JobPlan::largest_peak() const { return std::ranges::max(ranks, {}, &RankMemory::peak).peak(); }

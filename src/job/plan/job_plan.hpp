@@ -80,16 +80,21 @@ class JobPlan {
   std::string lack;        ///< reason why not even the smallest mode fits, which the plan then has, or ""
 
  private:
-  JobPlan(std::shared_ptr<const Blueprint> blueprint, std::shared_ptr<const StoredTensors> storable,
+  /// What the job's files say, which plans of other settings have in common.
+  struct FoundInFiles {
+    StoredTensors storable;           ///< tensors that frozen weights could keep as published
+    std::int64_t teacher_tokens = 0;  ///< most tokens of a teacher's distribution
+  };
+  JobPlan(std::shared_ptr<const Blueprint> blueprint, std::shared_ptr<const FoundInFiles> found,
           Machine machine, std::optional<Staging> staging = std::nullopt);
   static JobPlan fit(const Blueprint& written, const JobConfig& config,
-                     const std::shared_ptr<const StoredTensors>& storable, const Machine& machine);
+                     const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
   void find_staging(Communicator& comm);
   [[nodiscard]] JobPlan keep_frozen_where_it_fits() const;
   void read_headers();
   JobPlan& count_memory();
 
-  std::shared_ptr<const StoredTensors> storable_;  ///< tensors that frozen weights could keep as published
+  std::shared_ptr<const FoundInFiles> found_;
 };
 
 /// Plan of a job for a command, in this process alone: with the step that a run would go on from here, on the machines

@@ -1,6 +1,9 @@
 #include "job/plan/workload.hpp"
 
+#include "base/byte_stream.hpp"
 #include "checkpoint/save.hpp"
+#include "comm/outcome.hpp"
+#include "comm/run_together.hpp"
 #include "data/batch.hpp"
 #include "data/packed_window.hpp"
 #include "data/score_file.hpp"
@@ -8,6 +11,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 namespace sluice {
 namespace {
@@ -28,23 +32,22 @@ std::int64_t pair_bytes(const DataSettings& data) {
   return pairs * std::int64_t{sizeof(PreferencePair)};
 }
 
-/// Most tokens of a distribution in the teachers' files; 0 for files that cannot be read, which the reader of the data
-/// tells.
-std::int64_t teacher_tokens(const JobConfig& config) {
-  std::int64_t tokens = 0;
-  for (const std::filesystem::path& path : config.distil.teacher) {
-    try {
-      tokens = std::max(tokens, ScoreFile::open(path).key().distribution_tokens);
-    } catch (const Error&) {
-      continue;
-    }
-  }
-  return tokens;
-}
-
 }  // namespace
 
-Workload workload_of(const JobConfig& config, const Machine& machine) {
+std::int64_t teacher_tokens(Communicator& comm, const JobConfig& config) {
+  const std::string found = share_from_root(comm, [&] {
+    std::int64_t tokens = 0;
+    for (const std::filesystem::path& path : config.distil.teacher)
+      static_cast<void>(
+          outcome_of([&] { tokens = std::max(tokens, ScoreFile::open(path).key().distribution_tokens); }));
+    ByteWriter out;
+    out.number(tokens);
+    return out.take();
+  });
+  return ByteReader(found).number();
+}
+
+Workload workload_of(const JobConfig& config, const Machine& machine, std::int64_t teacher_tokens) {
   Workload work;
   work.trains = is_training(config.job.kind);
   work.computes = work.trains || evaluates_tokens(config.job.kind) || config.job.kind == JobKind::kGenerate;
@@ -73,7 +76,7 @@ Workload workload_of(const JobConfig& config, const Machine& machine) {
   work.has_z_loss = work.trains && config.train.router_z_loss > 0;
   work.has_reference = prefers && config.prefer.walks_reference();
   if (config.job.kind == JobKind::kScore) work.distribution_tokens = config.score.distribution_tokens();
-  if (config.job.kind == JobKind::kTrain) work.distribution_tokens = teacher_tokens(config);
+  if (config.job.kind == JobKind::kTrain) work.distribution_tokens = teacher_tokens;
   const bool scores_start = prefers && config.prefer.refers_to(PreferenceReference::kStart);
   work.evaluates = work.trains && (config.evaluate.every_steps > 0 || scores_start);
   if (prefers) work.pair_bytes = pair_bytes(config.data);

@@ -1,5 +1,6 @@
 #include "job/prepare/start_notes.hpp"
 
+#include "base/teacher_row.hpp"
 #include "base/text.hpp"
 #include "comm/mpi/single_copy.hpp"
 #include "job/prepare/options_of_job.hpp"
