@@ -56,9 +56,7 @@ class ScoreOutput {
   void finish();
 
  private:
-  void write(std::int64_t sequence, std::span<const TokenMark> marks, std::span<const double> losses,
-             std::span<const std::uint8_t> greedy);
-  void write(std::int64_t sequence, std::span<const TokenMark> marks, const TokenDistributions& found,
+  void write(std::int64_t sequence, std::span<const TokenMark> marks, const TokenScores& scores,
              std::size_t first);
   void tell_progress();
 
@@ -74,10 +72,41 @@ class ScoreOutput {
   double printed_seconds_ = 0;
 };
 
-/// Value at a token that is no target: a count of 0, or a log-probability that is NaN.
-float of_no_target(const TokenDistributions& found) {
-  return found.rest.empty() ? 0 : std::numeric_limits<float>::quiet_NaN();
-}
+/// What a document has for each of its tokens: NaN, -1 and 0 where the token is no target.
+class DocumentTokens {
+ public:
+  DocumentTokens(std::size_t count, const TokenDistributions& of_targets)
+      : log_probs(count, std::numeric_limits<float>::quiet_NaN()),
+        found{of_targets.width,
+              std::vector<std::int32_t>(count * width(of_targets), -1),
+              std::vector<float>(count * width(of_targets), of_no_target(of_targets)),
+              {}} {
+    if (!of_targets.rest.empty()) found.rest.assign(count, of_no_target(of_targets));
+  }
+
+  /// Takes the log-probability of a token, and the distribution of target number `target`.
+  void take(std::size_t token, double log_prob, const TokenDistributions& of_targets, std::size_t target) {
+    const std::size_t row = width(of_targets);
+    log_probs[token] = static_cast<float>(log_prob);
+    std::ranges::copy(std::span(of_targets.ids).subspan(target * row, row),
+                      found.ids.begin() + static_cast<std::ptrdiff_t>(token * row));
+    std::ranges::copy(std::span(of_targets.values).subspan(target * row, row),
+                      found.values.begin() + static_cast<std::ptrdiff_t>(token * row));
+    if (!of_targets.rest.empty()) found.rest[token] = of_targets.rest[target];
+  }
+
+  std::vector<float> log_probs;
+  TokenDistributions found;
+
+ private:
+  [[nodiscard]] static std::size_t width(const TokenDistributions& of) {
+    return static_cast<std::size_t>(of.width);
+  }
+  /// A count of 0, or a log-probability that is NaN.
+  [[nodiscard]] static float of_no_target(const TokenDistributions& of) {
+    return of.rest.empty() ? 0 : std::numeric_limits<float>::quiet_NaN();
+  }
+};
 
 ScoreOutput::ScoreOutput(JobContext& context, BatchSource& tokens)
     : context_(context), tokens_(tokens), sequences_(tokens.sequence_count()) {
@@ -98,26 +127,20 @@ ScoreOutput::ScoreOutput(JobContext& context, BatchSource& tokens)
 }
 
 void ScoreOutput::add(std::int64_t first, const Batch& share, const TokenScores& scores) {
-  const std::vector<TokenMark> all_marks = gather_to_root(context_.comm, std::span(share.marks));
-  const std::vector<double> all_losses = gather_to_root(context_.comm, std::span(scores.losses));
-  const std::vector<std::uint8_t> all_greedy = gather_to_root(context_.comm, std::span(scores.greedy));
-  const TokenDistributions all_found{context_.config().score.distribution_tokens(),
-                                     gather_to_root(context_.comm, std::span(scores.distributions.ids)),
-                                     gather_to_root(context_.comm, std::span(scores.distributions.values)),
-                                     gather_to_root(context_.comm, std::span(scores.distributions.rest))};
-  const std::int64_t sequences = writer_ ? std::ssize(all_losses) / share.length : 0;
+  const auto gather = [&](const auto& own) { return gather_to_root(context_.comm, std::span(own)); };
+  const std::vector<TokenMark> marks = gather(share.marks);
+  TokenScores all;
+  all.losses = gather(scores.losses);
+  all.greedy = gather(scores.greedy);
+  all.distributions = {context_.config().score.distribution_tokens(), gather(scores.distributions.ids),
+                       gather(scores.distributions.values), gather(scores.distributions.rest)};
+  const std::int64_t sequences = writer_ ? std::ssize(all.losses) / share.length : 0;
   run_on_root(context_.comm, [&] {
     const auto length = static_cast<std::size_t>(share.length);
-    std::span<const TokenMark> marks = all_marks;
-    std::span<const double> losses = all_losses;
-    std::span<const std::uint8_t> greedy = all_greedy;
-    for (std::int64_t sequence = first; sequence < first + sequences; ++sequence) {
-      write(sequence, marks.first(length + 1), losses.first(length), greedy.first(length));
-      if (all_found.width > 0)
-        write(sequence, marks.first(length + 1), all_found, all_losses.size() - losses.size());
-      marks = marks.subspan(length + 1);
-      losses = losses.subspan(length);
-      greedy = greedy.subspan(length);
+    for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
+      const auto number = static_cast<std::size_t>(sequence);
+      write(first + sequence, std::span(marks).subspan(number * (length + 1), length + 1), all,
+            number * length);
     }
     fault_point("score.commit", context_.comm.rank());
     writer_->commit(first + sequences);
@@ -126,52 +149,29 @@ void ScoreOutput::add(std::int64_t first, const Batch& share, const TokenScores&
   });
 }
 
-/// Writes the documents of one sequence with these marks [length + 1], and losses and greedy hits of targets [length].
-void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
-                        std::span<const double> losses, std::span<const std::uint8_t> greedy) {
+/// Writes the documents of one sequence with these marks [length + 1], whose targets begin at number `first` of
+/// `scores`.
+void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks, const TokenScores& scores,
+                        std::size_t first) {
   SourceFiles& files = *tokens_.files();
   std::size_t column = 0;  // column of the document's first token
   for (const TokenRange& run : files.packer(0)->sequence(sequence)) {
+    const auto count = static_cast<std::size_t>(run.count);
+    std::vector<std::int64_t> ids(count);
+    if (scores.distributions.width > 0) files.file(0).read_run(run, ids, {});
     DocumentScore score;
-    const auto count = static_cast<std::size_t>(run.count);
-    std::vector<float> log_probs(count, std::numeric_limits<float>::quiet_NaN());
-    for (std::size_t token = 1; token < count; ++token) {
-      if (marks[column + token] != TokenMark::kInside) continue;
-      const double log_prob = -losses[column + token - 1];
-      score.add(log_prob, greedy[column + token - 1] != 0);
-      log_probs[token] = static_cast<float>(log_prob);
-    }
-    writer_->write(files.file(0).packable_documents().document_at(run.first), score, run, log_probs);
-    column += count;
-    targets_ += score.targets;
-  }
-}
-
-/// Writes the distributions of one sequence with these marks [length + 1]: those of its targets begin at number
-/// `first` of `found`.
-void ScoreOutput::write(std::int64_t sequence, std::span<const TokenMark> marks,
-                        const TokenDistributions& found, std::size_t first) {
-  SourceFiles& files = *tokens_.files();
-  const auto width = static_cast<std::size_t>(found.width);
-  std::size_t column = 0;  // column of the document's first token
-  for (const TokenRange& run : files.packer(0)->sequence(sequence)) {
-    const auto count = static_cast<std::size_t>(run.count);
-    TokenDistributions of_run{found.width,
-                              std::vector<std::int32_t>(count * width, -1),
-                              std::vector<float>(count * width, of_no_target(found)),
-                              {}};
-    if (!found.rest.empty()) of_run.rest.assign(count, of_no_target(found));
+    DocumentTokens tokens(count, scores.distributions);
     for (std::size_t token = 1; token < count; ++token) {
       if (marks[column + token] != TokenMark::kInside) continue;
       const std::size_t target = first + column + token - 1;
-      std::ranges::copy(std::span(found.ids).subspan(target * width, width),
-                        of_run.ids.begin() + static_cast<std::ptrdiff_t>(token * width));
-      std::ranges::copy(std::span(found.values).subspan(target * width, width),
-                        of_run.values.begin() + static_cast<std::ptrdiff_t>(token * width));
-      if (!found.rest.empty()) of_run.rest[token] = found.rest[target];
+      const double log_prob = -scores.losses[target];
+      score.add(log_prob, scores.greedy[target] != 0);
+      tokens.take(token, log_prob, scores.distributions, target);
     }
-    writer_->write(run, of_run);
+    writer_->write(files.file(0).packable_documents().document_at(run.first), score, run, tokens.log_probs);
+    writer_->write(run, ids, tokens.found);
     column += count;
+    targets_ += score.targets;
   }
 }
 

@@ -208,7 +208,7 @@ class Tokenization {
     file.set_attribute("/", "format_version", std::int64_t{1});
     file.set_attribute("/", "program", fmt::format("sluice {}", version()));
     file.set_attribute("/", "tokenizer", text::Tokenizer::find(options_.model).value().string());
-    file.set_attribute("/", "tokenizer_digest", tokenizer_.digest().hex());
+    file.set_attribute("/", kTokenizerAttribute, tokenizer_.digest().hex());
     file.set_attribute("/", "vocab_size", frame_.vocab_size);
     file.set_attribute("/", "sources", fmt::format("{}", fmt::join(sources, "\n")));
     file.set_attribute("/", "source_bytes", std::max(reader_.total_bytes(), bytes_read_));

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +56,8 @@ struct BatchOptions {
 
   std::vector<std::filesystem::path> teachers{};  ///< files of scores whose distributions are learnt
   double teacher_temperature = 0;                 ///< temperature that they must have; 0: any
+  /// Digest of the tokenizer of the job's model, "" if it is unknown; called where the files are opened, if at all.
+  std::function<std::string()> tokenizer_digest{};
   bool keeps_places = false;  ///< whether batches have the number of each token in its file
 
   /// Whether batches have pairs.

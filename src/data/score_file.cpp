@@ -1,6 +1,7 @@
 #include "data/score_file.hpp"
 
 #include "base/error.hpp"
+#include "data/token_writer.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,6 +27,7 @@ constexpr const char* kIds = "/distributions/ids";
 constexpr const char* kLogProbs = "/distributions/log_probs";
 constexpr const char* kCounts = "/distributions/counts";
 constexpr const char* kRest = "/distributions/rest";
+constexpr const char* kScored = "/distributions/tokens";
 
 const char* values_name(const ScoreKey& key) { return key.is_top() ? kLogProbs : kCounts; }
 
@@ -74,8 +76,10 @@ DocumentDatasets documents_of(const hdf5::File& file, const ScoreKey& key) {
 std::optional<DistributionDatasets> distributions_of(const hdf5::File& file, const ScoreKey& key) {
   if (key.distribution_tokens == 0) return std::nullopt;
   const std::vector<std::int64_t> shape{key.tokens, key.distribution_tokens};
-  DistributionDatasets datasets{dataset_of(file, kIds, shape), dataset_of(file, values_name(key), shape), {}};
+  DistributionDatasets datasets{
+      dataset_of(file, kIds, shape), dataset_of(file, values_name(key), shape), {}, {}};
   if (key.is_top()) datasets.rest.emplace(dataset_of(file, kRest, {key.tokens}));
+  if (file.exists(kScored)) datasets.tokens.emplace(dataset_of(file, kScored, {key.tokens}));
   return datasets;
 }
 
@@ -92,6 +96,8 @@ ScoreKey key_in(const hdf5::File& file) {
       value = number_at<std::remove_reference_t<decltype(value)>>(file, name);
   });
   key.has_tokens = file.exists(kTokens);
+  if (file.has_attribute("/", kTokenizerAttribute))
+    key.tokenizer_digest = file.text_attribute("/", kTokenizerAttribute);
   return key;
 }
 
@@ -121,6 +127,7 @@ void create_distributions(hdf5::File& file, const ScoreKey& key) {
   const std::int64_t width = key.distribution_tokens;
   if (width == 0) return;
   file.create_group("/distributions");
+  create_filled(file, kScored, DType::kInt32, key.tokens, std::int32_t{-1});
   create_filled(file, kIds, DType::kInt32, key.tokens, std::int32_t{-1}, width);
   if (!key.is_top()) return create_filled(file, kCounts, DType::kUInt8, key.tokens, std::int32_t{0}, width);
   create_filled(file, kLogProbs, DType::kFloat32, key.tokens, std::numeric_limits<float>::quiet_NaN(), width);
@@ -139,6 +146,7 @@ void create(const fs::path& path, const ScoreKey& key) {
     else
       file.set_attribute("/", name, value);
   });
+  file.set_attribute("/", kTokenizerAttribute, key.tokenizer_digest);
   file.set_attribute("/", "sequences_done", std::int64_t{0});
   file.set_attribute("/", "complete", std::int64_t{0});
   for (const char* group : {"/documents", "/tokens"}) file.create_group(group);
@@ -220,6 +228,7 @@ void require_same_scores(const fs::path& path, const ScoreKey& key, std::string_
 
 std::int64_t token_score_bytes(const ScoreSettings& settings) {
   std::int64_t bytes = settings.tokens ? 4 : 0;
+  if (settings.distribution != ScoreDistribution::kNone) bytes += 4;  // the token itself
   if (settings.distribution == ScoreDistribution::kSampled) bytes += 5 * settings.samples;
   if (settings.distribution == ScoreDistribution::kTop) bytes += 8 * settings.top + 4;
   return bytes;
@@ -255,6 +264,13 @@ std::vector<float> ScoreFile::tokens(const TokenRange& run) const {
   std::vector<float> log_probs(static_cast<std::size_t>(run.count));
   tokens_->read<float>({{run.first}, {run.count}}, log_probs);
   return log_probs;
+}
+
+std::vector<std::int64_t> ScoreFile::scored_tokens(const TokenRange& run) const {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(run.count), -1);
+  if (distributions_ && distributions_->tokens)
+    distributions_->tokens->read<std::int64_t>({{run.first}, {run.count}}, ids);
+  return ids;
 }
 
 TeacherRows ScoreFile::distributions(const TokenRange& run, std::int64_t vocab_size) const {
@@ -308,12 +324,14 @@ void ScoreWriter::write(std::int64_t document, const DocumentScore& score, const
   if (tokens_) tokens_->write<float>({{run.first}, {run.count}}, log_probs);
 }
 
-void ScoreWriter::write(const TokenRange& run, const TokenDistributions& found) {
+void ScoreWriter::write(const TokenRange& run, std::span<const std::int64_t> ids,
+                        const TokenDistributions& found) {
   if (!distributions_) return;
   const hdf5::Hyperslab rows = rows_of(run, found.width);
   distributions_->ids.write<std::int32_t>(rows, found.ids);
   distributions_->values.write<float>(rows, found.values);
   if (distributions_->rest) distributions_->rest->write<float>({{run.first}, {run.count}}, found.rest);
+  if (distributions_->tokens) distributions_->tokens->write<std::int64_t>({{run.first}, {run.count}}, ids);
 }
 
 void ScoreWriter::commit(std::int64_t sequences_done) {

@@ -51,6 +51,8 @@ struct ScoreKey {
   std::int64_t distribution_seed = 0;    ///< seed of draws
   double temperature = 1;                ///< temperature of the distributions
   bool has_tokens = false;               ///< whether the log-probability of each token is kept
+  /// Digest of the tokenizer whose vocabulary the model has, which follows from the other digests; "": unknown.
+  std::string tokenizer_digest{};
 
   [[nodiscard]] bool is_top() const { return distribution == "top"; }
 };
@@ -81,6 +83,7 @@ struct DocumentDatasets {
 struct DistributionDatasets {
   hdf5::Dataset ids, values;
   std::optional<hdf5::Dataset> rest;  ///< probabilities of all other tokens; nothing if the tokens were drawn
+  std::optional<hdf5::Dataset> tokens;  ///< the scored tokens; nothing in files of earlier versions
 };
 
 /// A file of scores that is complete.
@@ -95,6 +98,8 @@ class ScoreFile {
   [[nodiscard]] DocumentScore document(std::int64_t number) const;
   /// Log-probability of each token of a run; NaN: the token is no target. Error(kBadData) if the file has none.
   [[nodiscard]] std::vector<float> tokens(const TokenRange& run) const;
+  /// Ids of the tokens of a run that were scored; -1: the token was not scored, or the file does not tell.
+  [[nodiscard]] std::vector<std::int64_t> scored_tokens(const TokenRange& run) const;
   /// Distributions of a run of tokens, as they are learnt. Error(kBadData) if the file has none, and for numbers
   /// that are no distribution, or ids outside of a vocabulary of `vocab_size`, with the number of the token.
   [[nodiscard]] TeacherRows distributions(const TokenRange& run, std::int64_t vocab_size) const;
@@ -128,8 +133,9 @@ class ScoreWriter {
   /// for those that are no targets, and is ignored unless the key has tokens. Error(kIo).
   void write(std::int64_t document, const DocumentScore& score, const TokenRange& run,
              std::span<const float> log_probs);
-  /// Writes the distributions of tokens `run`, if the key has any. Error(kIo).
-  void write(const TokenRange& run, const TokenDistributions& distributions);
+  /// Writes the distributions of tokens `run`, if the key has any, and the ids of these tokens. Error(kIo).
+  void write(const TokenRange& run, std::span<const std::int64_t> ids,
+             const TokenDistributions& distributions);
   /// Makes everything written so far count: a later writer goes on behind `sequences_done` sequences. Error(kIo).
   void commit(std::int64_t sequences_done);
   /// Sums over all documents in the file, and their number.

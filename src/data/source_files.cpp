@@ -16,8 +16,13 @@
 namespace sluice {
 namespace {
 
+const Cause kTeacher{ExitCode::kBadData, "data.teacher"};
+const Cause kOtherScores{ExitCode::kBadData, "data.other_scores"};
+
 /// Tokens of which distributions are read at once for a check.
 constexpr std::int64_t kCheckedDistributions = 16384;
+/// Most tokens of a piece of the check where each has a distribution, of some hundred bytes.
+constexpr std::int64_t kTaughtPieceTokens = std::int64_t{1} << 20;
 
 SourceFacts facts_of(const TokenFile& file, const BatchOptions& options) {
   return {.sequences = file.sequence_count(),
@@ -25,6 +30,43 @@ SourceFacts facts_of(const TokenFile& file, const BatchOptions& options) {
           .marks_documents = file.marks_documents(),
           .masks_targets = file.masks_targets(),
           .holds_pairs = file.has_pairs()};
+}
+
+/// Refuses pairs of another tokenizer than the model's, where both are known.
+void require_same_tokenizer(const TokenFile& file, const BatchOptions& options) {
+  const std::string found = file.tokenizer_digest();
+  if (found.empty() || !options.tokenizer_digest) return;
+  const std::string expected = options.tokenizer_digest();
+  if (expected.empty() || found == expected) return;
+  fail(
+      {ExitCode::kBadData, "data.other_tokenizer"},
+      "{} was made with a tokenizer of digest {}, expected {}, that of the tokenizer beside the model. Were the pairs "
+      "tokenized for another model? `sluice tokenize --pairs` makes them anew",
+      file.name(), found, expected);
+}
+
+/// Where the ids that a teacher's file was made of differ from those of a token file; "" if nowhere, or if the file does
+/// not tell.
+std::string first_difference(const ScoreFile& teacher, const TokenFile& file) {
+  if (!file.lists_documents()) return "";
+  const std::int64_t both = std::min(teacher.key().tokens, file.token_count());
+  for (std::int64_t first = 0; first < both; first += kCheckedDistributions) {
+    const TokenRange run{first, std::min(kCheckedDistributions, both - first)};
+    const std::vector<std::int64_t> scored = teacher.scored_tokens(run);
+    std::vector<std::int64_t> ids(scored.size());
+    file.read_run(run, ids, {});
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (scored[i] < 0 || scored[i] == ids[i]) continue;
+      const std::int64_t token = first + static_cast<std::int64_t>(i);
+      const std::int64_t document = file.packable_documents().document_at(token);
+      const TokenRange of_document = file.packable_documents().runs({&document, 1}).front();
+      return fmt::format("token {} of document {} (token {} of the file) is {} there, expected {} as in {}",
+                         token - of_document.first, document, token, scored[i], ids[i], file.name());
+    }
+  }
+  if (teacher.key().tokens == file.token_count()) return "";
+  return fmt::format("it has {} tokens, expected {} as in {}", teacher.key().tokens, file.token_count(),
+                     file.name());
 }
 
 /// Packs as many of the first documents as tell how full sequences are.
@@ -60,6 +102,7 @@ SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   for (const TokenSource& named : options.sources) {
     OpenSource& source = sources_.emplace_back(OpenSource{open_source(named, file)});
     facts_.push_back(facts_of(source.file, options));
+    if (options.has_pairs()) at_place(named.key, [&] { require_same_tokenizer(source.file, options); });
     if (!options.pack) continue;
     source.packer.emplace(source.file, *options.pack, options.file.sequence_length, order,
                           seed_of_source(options.seed, sources_.size() - 1));
@@ -71,10 +114,12 @@ SourceFiles::SourceFiles(const BatchOptions& options) : options_(options) {
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     OpenSource& source = sources_[i];
     source.read = read[i];
+    const std::int64_t piece_tokens = source.teacher ? kTaughtPieceTokens : kCheckedPieceTokens;
     if (source.packer)
-      source.check.emplace<PackedTokenCheck>(source.file, *source.packer, read[i]);
+      source.check.emplace<PackedTokenCheck>(source.file, *source.packer, read[i], piece_tokens);
     else
-      source.check.emplace<TokenCheck>(mixture_->sampler(i), read[i], options.file.sequence_length);
+      source.check.emplace<TokenCheck>(mixture_->sampler(i), read[i], options.file.sequence_length,
+                                       piece_tokens);
   }
 }
 
@@ -86,48 +131,69 @@ void SourceFiles::open_teachers() {
     at_place("distil.teacher", [&] { open_teacher(path, digests); });
 }
 
-/// Opens the file of a teacher. Error(kBadData) if it holds no distributions, or those of other tokens, or at
-/// another temperature than others.
-void SourceFiles::open_teacher(const std::filesystem::path& path, const std::vector<std::string>& digests) {
-  ScoreFile teacher = ScoreFile::open(path);
+/// Ends with the first token of a teacher's file that is not that of a source without a teacher, of those the one with as
+/// many tokens.
+void SourceFiles::refuse_other_tokens(const ScoreFile& teacher,
+                                      const std::vector<std::string>& digests) const {
+  const OpenSource* compared = &sources_.front();
+  for (const OpenSource& source : sources_)
+    if (!source.teacher && source.file.token_count() == teacher.key().tokens) compared = &source;
+  const std::string difference = first_difference(teacher, compared->file);
+  fail(
+      kOtherScores,
+      "{}: found scores of tokens with the digest {}, expected those of {} with {}{}. Was the text tokenized anew, or "
+      "scored as another file?",
+      teacher.name(), teacher.key().tokens_digest, sources_.front().file.name(), join_some(digests),
+      difference.empty() ? "" : ": " + difference);
+}
+
+/// Compares the vocabulary of a teacher with the model's: by their tokenizers, or where one is unknown by size.
+void SourceFiles::compare_vocabulary(const ScoreFile& teacher, const TokenFile& tokens) const {
   const ScoreKey& key = teacher.key();
-  if (key.distribution_tokens == 0)
-    fail(ExitCode::kBadData,
-         "{}: has no distributions, expected them; job.kind = \"score\" writes them with score.distribution",
-         teacher.name());
-  const auto found = std::ranges::find(digests, key.tokens_digest);
-  if (found == digests.end())
+  std::string expected;
+  if (!key.tokenizer_digest.empty() && options_.tokenizer_digest) expected = options_.tokenizer_digest();
+  if (expected.empty()) expected = tokens.tokenizer_digest();
+  if (!key.tokenizer_digest.empty() && !expected.empty()) {
+    if (key.tokenizer_digest == expected) return;
     fail(
-        ExitCode::kBadData,
-        "{}: found scores of tokens with the digest {}, expected those of {} with {}. Was the text tokenized anew, or "
-        "scored as another file?",
-        teacher.name(), key.tokens_digest, sources_.front().file.name(), join_some(digests));
-  OpenSource& source = sources_[static_cast<std::size_t>(found - digests.begin())];
-  if (source.teacher)
-    fail(ExitCode::kBadData, "{}: found scores of {}, as in {}, expected one file for each token file",
-         teacher.name(), source.file.name(), source.teacher->name());
-  const double expected = teacher_.width > 0 ? teacher_.temperature : options_.teacher_temperature;
-  if (expected != 0 && key.temperature != expected)
-    fail(ExitCode::kBadData,
-         "{}: found distributions at temperature {:g}, expected {:g}{}; score.temperature sets it",
-         teacher.name(), key.temperature, expected,
-         teacher_.width > 0 ? " as in the first file" : ", which is distil.temperature");
+        kTeacher,
+        "{}: found the tokenizer of digest {}, expected {}, that of the model. If both give every token the same id, "
+        "score with a copy of the teacher that has the model's tokenizer files",
+        teacher.name(), key.tokenizer_digest, expected);
+  }
   if (key.vocab_size != options_.file.vocab_size)
     log::warning(
         "{}: the teacher's vocabulary has {} entries, the model's {}; their tokens are taken to be the same",
         teacher.name(), key.vocab_size, options_.file.vocab_size);
+}
+
+/// Opens the file of a teacher. Error(kBadData) if it holds no distributions, or those of other tokens or another
+/// tokenizer, or at another temperature than others.
+void SourceFiles::open_teacher(const std::filesystem::path& path, const std::vector<std::string>& digests) {
+  ScoreFile teacher = ScoreFile::open(path);
+  const ScoreKey& key = teacher.key();
+  if (key.distribution_tokens == 0)
+    fail(kTeacher,
+         "{}: has no distributions, expected them; job.kind = \"score\" writes them with score.distribution",
+         teacher.name());
+  const auto found = std::ranges::find(digests, key.tokens_digest);
+  if (found == digests.end()) refuse_other_tokens(teacher, digests);
+  OpenSource& source = sources_[static_cast<std::size_t>(found - digests.begin())];
+  if (source.teacher)
+    fail(kTeacher, "{}: found scores of {}, as in {}, expected one file for each token file", teacher.name(),
+         source.file.name(), source.teacher->name());
+  const double expected = teacher_.width > 0 ? teacher_.temperature : options_.teacher_temperature;
+  if (expected != 0 && key.temperature != expected)
+    fail(kTeacher, "{}: found distributions at temperature {:g}, expected {:g}{}; score.temperature sets it",
+         teacher.name(), key.temperature, expected,
+         teacher_.width > 0 ? " as in the first file" : ", which is distil.temperature");
+  compare_vocabulary(teacher, source.file);
   teacher_ = {std::max(teacher_.width, key.distribution_tokens), key.temperature,
               teacher_.is_exact && key.is_top()};
   source.teacher.emplace(std::move(teacher));
 }
 
-/// Pieces in which a source is checked: those of its tokens, then those of its teacher's distributions.
 std::int64_t SourceFiles::pieces_of(const OpenSource& source) {
-  if (!source.teacher) return token_pieces_of(source);
-  return token_pieces_of(source) + divide_up(source.file.token_count(), kCheckedDistributions);
-}
-
-std::int64_t SourceFiles::token_pieces_of(const OpenSource& source) {
   if (const auto* packed = std::get_if<PackedTokenCheck>(&source.check)) return packed->pieces();
   return std::get<TokenCheck>(source.check).pieces();
 }
@@ -150,14 +216,19 @@ void SourceFiles::check(std::int64_t piece) {
     require_targets();
     return warn_of_endless_answers();
   }
-  if (const std::int64_t tokens = token_pieces_of(sources_[i]); piece >= tokens) {
-    const std::int64_t first = (piece - tokens) * kCheckedDistributions;
-    const std::int64_t count = std::min(kCheckedDistributions, sources_[i].file.token_count() - first);
-    static_cast<void>(sources_[i].teacher->distributions({first, count}, options_.file.vocab_size));
-    return;
-  }
-  if (auto* packed = std::get_if<PackedTokenCheck>(&sources_[i].check)) return packed->run(piece);
-  std::get<TokenCheck>(sources_[i].check).run(sources_[i].file, piece);
+  OpenSource& source = sources_[i];
+  CheckedRun checked;
+  if (source.teacher) checked = [&](const TokenRange& run) { check_teacher(*source.teacher, run); };
+  if (auto* packed = std::get_if<PackedTokenCheck>(&source.check)) return packed->run(piece, checked);
+  std::get<TokenCheck>(source.check).run(source.file, piece, checked);
+}
+
+/// Error(kBadData) as ScoreFile::distributions().
+void SourceFiles::check_teacher(const ScoreFile& teacher, const TokenRange& run) const {
+  for (std::int64_t first = run.first, end = run.first + run.count; first < end;
+       first += kCheckedDistributions)
+    static_cast<void>(teacher.distributions({first, std::min(kCheckedDistributions, end - first)},
+                                            options_.file.vocab_size));
 }
 
 void SourceFiles::take_reference(const ReferenceOptions& options, const std::function<void()>& tell) {

@@ -33,7 +33,7 @@ class SourceFiles {
   /// Facts about each file, known to all ranks.
   [[nodiscard]] const std::vector<SourceFacts>& facts() const { return facts_; }
 
-  /// Checks all ids and masks that the steps will read, in pieces as of TokenCheck: pieces must be run once
+  /// Checks all ids, masks and teachers' distributions that the steps will read, in pieces as of TokenCheck: pieces must be run once
   /// each, in ascending order. The last one throws Error(kBadData) if the steps read no target at all, and
   /// warns of a file that gives them none, and of one with answers that teach no end.
   [[nodiscard]] std::int64_t check_pieces() const;
@@ -82,9 +82,12 @@ class SourceFiles {
   };
   [[nodiscard]] static std::int64_t pieces_of(const OpenSource& source);
   [[nodiscard]] static bool has_target(const OpenSource& source);
-  [[nodiscard]] static std::int64_t token_pieces_of(const OpenSource& source);
   void open_teachers();
   void open_teacher(const std::filesystem::path& path, const std::vector<std::string>& digests);
+  [[noreturn]] void refuse_other_tokens(const ScoreFile& teacher,
+                                        const std::vector<std::string>& digests) const;
+  void compare_vocabulary(const ScoreFile& teacher, const TokenFile& tokens) const;
+  void check_teacher(const ScoreFile& teacher, const TokenRange& run) const;
   void add_teacher(const Mixture::Place& place, std::span<const TokenMark> marks, TeacherRows& rows);
   void require_targets() const;
   void warn_of_endless_answers() const;

@@ -221,7 +221,7 @@ bool TokenFile::holds_target(std::span<const TokenMark> marks) const {
 }
 
 const DocumentStarts& TokenFile::packable_documents() const {
-  if (!is_stream_ || !starts_)
+  if (!lists_documents())
     fail(
         {ExitCode::kBadData, "data.token_file"},
         "{} {}; packing (data.pack), pairs and scores need the documents of a stream, as sluice tokenize writes them, of pairs with --pairs",
@@ -287,6 +287,15 @@ std::int64_t TokenFile::count_targets(const TokenRange& run) const {
     return true;
   });
   return targets;
+}
+
+std::string TokenFile::tokenizer_digest() const {
+  if (!file_.has_attribute("/", kTokenizerAttribute)) return "";
+  try {
+    return file_.text_attribute("/", kTokenizerAttribute);
+  } catch (const Error&) {
+    return "";  // of another program, which means something else by it
+  }
 }
 
 const std::vector<DocumentPair>& TokenFile::pairs() const {

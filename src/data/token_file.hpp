@@ -62,6 +62,10 @@ class TokenFile {
   /// Whether the file says which tokens are targets.
   [[nodiscard]] bool masks_targets() const { return mask_.has_value(); }
 
+  /// Whether the file is a stream whose documents it lists.
+  [[nodiscard]] bool lists_documents() const { return is_stream_ && starts_.has_value(); }
+  /// Digest of the tokenizer that made the ids, as `sluice tokenize` keeps it; "": unknown.
+  [[nodiscard]] std::string tokenizer_digest() const;
   /// Numbers of answers in the file's conversations, as TokenWriter keeps them; 0 in files of other programs.
   [[nodiscard]] const AnswerCounts& answers() const { return answers_; }
 

@@ -15,6 +15,8 @@ namespace sluice {
 
 /// Dataset of a token file with pairs of documents.
 inline constexpr const char* kPairsDataset = "/pairs";
+/// Attribute of a token file, and of a file of scores, with the digest of its tokenizer.
+inline constexpr const char* kTokenizerAttribute = "tokenizer_digest";
 
 /// A token file that is written from front to back in constant memory. All calls come from one thread, as for
 /// all HDF5 files.

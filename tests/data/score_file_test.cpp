@@ -77,10 +77,12 @@ TEST(ScoreFile, has_the_distributions_in_the_form_in_which_they_are_learnt) {
   const TemporaryDirectory directory;
   const float half = std::log(0.5F), quarter = std::log(0.25F);
   ScoreWriter top(directory / "top.h5", key_with("top"));
-  top.write({5, 2}, {2, {-1, -1, 7, 0}, {kNone, kNone, half, quarter}, {kNone, quarter}});
+  top.write({5, 2}, std::vector<std::int64_t>{-1, 4},
+            {2, {-1, -1, 7, 0}, {kNone, kNone, half, quarter}, {kNone, quarter}});
   top.finish();
   const ScoreFile file = ScoreFile::open(directory / "top.h5");
   EXPECT_EQ(file.key().temperature, 1.5);
+  EXPECT_THAT(file.scored_tokens({4, 3}), testing::ElementsAre(-1, -1, 4));
   const TeacherRows rows = file.distributions({4, 3}, 10);
   EXPECT_THAT(rows.ids, testing::ElementsAre(-1, -1, -1, -1, 7, 0));
   EXPECT_THAT(rows.weights,
@@ -88,7 +90,7 @@ TEST(ScoreFile, has_the_distributions_in_the_form_in_which_they_are_learnt) {
   EXPECT_THAT(rows.rest, testing::Pointwise(testing::FloatEq(), std::vector<float>{0, 0, 0.25}));
   expect_error(ExitCode::kBadData, {"token 6", "7 tokens"}, [&] { return file.distributions({4, 3}, 7); });
   ScoreWriter drawn(directory / "drawn.h5", key_with("sampled"));
-  drawn.write({5, 2}, {2, {3, -1, 7, 8}, {2, 0, 1, 1}, {}});
+  drawn.write({5, 2}, std::vector<std::int64_t>{3, 4}, {2, {3, -1, 7, 8}, {2, 0, 1, 1}, {}});
   drawn.finish();
   const TeacherRows counted = ScoreFile::open(directory / "drawn.h5").distributions({5, 2}, 10);
   EXPECT_THAT(counted.weights, testing::ElementsAre(1, 0, 0.5, 0.5));
@@ -98,7 +100,7 @@ TEST(ScoreFile, has_the_distributions_in_the_form_in_which_they_are_learnt) {
 TEST(ScoreFile, refuses_numbers_that_are_no_distribution) {
   const TemporaryDirectory directory;
   ScoreWriter writer(directory / "top.h5", key_with("top"));
-  writer.write({5, 2}, {2, {3, 4, 7, 0}, {kNone, -1, -1, -1}, {-1, -1}});
+  writer.write({5, 2}, std::vector<std::int64_t>{3, 4}, {2, {3, 4, 7, 0}, {kNone, -1, -1, -1}, {-1, -1}});
   writer.finish();
   const ScoreFile file = ScoreFile::open(directory / "top.h5");
   expect_error(ExitCode::kBadData, {"top.h5", "token 5"}, [&] { return file.distributions({5, 1}, 10); });

@@ -139,12 +139,9 @@ class Refused(DistilTest):
 
     def test_are_files_of_scores_that_do_not_fit(self):
         teacher = self.scores(distribution="top", top=4)
-        self.expect_refused(self.scores("plain"), "score.distribution")
-        self.expect_refused(teacher, "distil.temperature", temperature=2)
-        other = self.directory / "other.h5"
-        self.write_tokens(other, self.rows + 1 - (self.rows == 511))
-        self.expect_refused(self.scores("other", tokens=other, distribution="top", top=4), "digest", "tokens.h5")
-        self.expect_refused([teacher, teacher], "one file for each")
+        self.expect_refused(self.scores("plain"), "data.teacher", "score.distribution")
+        self.expect_refused(teacher, "data.teacher", "distil.temperature", temperature=2)
+        self.expect_refused([teacher, teacher], "data.teacher", "tokens.h5")
         cut = self.directory / "cut.h5"
         cut.write_bytes(teacher.read_bytes()[:-3000])
         self.expect_refused(cut, "cut.h5")
@@ -155,6 +152,46 @@ class Refused(DistilTest):
                 with h5py.File(path, "r+") as file:
                     change(file)
             self.expect_refused(path, f"{name}.h5")
+
+    def test_are_scores_of_other_tokens_by_the_first_that_differs(self):
+        document, place = 1, 20
+        rows = self.rows.copy()
+        rows[document, place] = (rows[document, place] + 1) % 512
+        other = self.directory / "other.h5"
+        self.write_tokens(other, rows)
+        teacher = self.scores("other", tokens=other, distribution="sampled", samples=2)
+        self.expect_refused(teacher, "data.other_scores", "tokens.h5", f"token {place} of document {document} ",
+                            f"is {rows[document, place]} ", f"expected {self.rows[document, place]} ")
+        self.write_tokens(other, self.rows[:-1])
+        shorter = self.scores("shorter", tokens=other, distribution="sampled", samples=2)
+        self.expect_refused(shorter, "data.other_scores", f"{self.rows[:-1].size} tokens", f"expected {self.rows.size} ")
+
+    def test_is_a_teacher_of_another_tokenizer(self):
+        """Vocabularies are compared by tokenizer_digest where both are known, and else by their sizes."""
+        teacher = self.scores(distribution="top", top=4)
+
+        def change(path, **attributes):
+            with h5py.File(path, "r+") as file:
+                file.attrs.update(attributes)
+
+        change(teacher, vocab_size=600)
+        job = self.job(distil={"teacher": teacher})
+        self.expect(sluice("check", job), 0, "teacher", "600 entries")
+        change(teacher, tokenizer_digest="ab")
+        self.expect(sluice("check", job), 0, "600 entries")
+        change(self.file, tokenizer_digest="ab")  # no part of the digest of the tokens
+        self.assertNotIn("600 entries", sluice("check", job).output)
+        self.expect(run_job(2, job), 0)
+        change(self.file, tokenizer_digest="cd")
+        self.expect_refused(teacher, "data.teacher", "ab", "cd")
+
+    def test_are_only_found_in_what_the_steps_read(self):
+        teacher = self.scores(distribution="top", top=4)
+        with h5py.File(teacher, "r+") as file:
+            file["distributions/log_probs"][240, 2] = numpy.nan  # of the last of five sequences
+        job = self.job(data={"pack": False}, train={"batch_sequences": 2}, distil={"teacher": teacher})
+        self.expect(run_job(2, job), 0)
+        self.expect(run_job(2, job, "--set", "train.batch_sequences=6", "--set", "job.overwrite=true"), 65, "scores.h5", "token 240")
 
     def test_are_numbers_that_are_no_distribution_by_the_place_of_the_first(self):
         teacher = self.scores(distribution="top", top=4)

@@ -4,6 +4,7 @@
 """
 import json
 import math
+import shutil
 import unittest
 
 import h5py
@@ -329,13 +330,27 @@ class Refusals(PreferTest):
     def test_of_tokens_without_pairs(self):
         self.expect_refused(65, "pairs", data={"tokens": FIXTURES / "moby-dick.tokens.h5"})
 
+    def test_of_pairs_of_another_tokenizer(self):
+        """Where the model and the token file both tell of theirs."""
+        tokens, model = self.directory / "pairs.h5", self.directory / "model"
+        write_preferences(tokens, 1)
+        shutil.copytree(BASE, model)
+        shutil.copy(next((FIXTURES / "tokenizers/qwen3").glob("**/tokenizer.json")), model)
+        changes = {"model": {"path": model}, "data": {"tokens": tokens, "sequence_length": 48}}
+        self.expect_refused(0, **changes)
+        with h5py.File(tokens, "r+") as file:
+            file.attrs["tokenizer_digest"] = "0123456789abcdef"
+        self.expect_refused(65, "data.other_tokenizer", "data.tokens", "pairs.h5", "0123456789abcdef", **changes)
+        self.expect(run_job(2, self.prefer(**changes)), 65, "data.other_tokenizer")
+        self.expect_refused(0, **changes | {"model": {"path": BASE}})
+
     def test_of_pairs_that_are_longer_than_a_sequence(self):
         self.expect_refused(65, "sequence_length", data={"sequence_length": 12})
 
     def test_of_nothing_where_pairs_are_learnt_as_documents(self):
         job = self.prefer(job={"kind": "train"}, prefer=None)
-        self.expect(sluice("check", job), 0, "both answers", '"prefer"')
-        self.expect(sluice("check", self.prefer()), 0, "6 pairs alone in sequences")
+        self.expect(sluice("check", job), 0, 'job.kind = "prefer"')
+        self.expect(sluice("check", self.prefer()), 0, "6 pairs")
 
     def test_of_a_run_of_another_kind(self):
         job = self.prefer()

@@ -201,7 +201,7 @@ class Distributions(ScoreTest):
         self.expect(sluice("check", job), 78, "score.top")
 
     def test_are_told_by_their_bytes(self):
-        for changes, of_token in (({"distribution": "top", "top": 5}, 44), ({"distribution": "sampled", "samples": 5}, 25)):
+        for changes, of_token in (({"distribution": "top", "top": 5}, 48), ({"distribution": "sampled", "samples": 5}, 29)):
             job = self.job(score={"tokens": False, **changes})
             self.expect(sluice("check", job), 0, f"{(24 * 12 + of_token * len(self.tokens)) / 1e3:.2f} kB")
             self.expect(sluice("plan", job, "--ranks", 2), 0, f"and {of_token} a token")

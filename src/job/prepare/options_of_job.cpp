@@ -1,6 +1,7 @@
 #include "job/prepare/options_of_job.hpp"
 
 #include "base/error.hpp"
+#include "job/prepare/score_key.hpp"
 
 #include <fmt/format.h>
 
@@ -48,6 +49,7 @@ BatchOptions batch_options(const JobConfig& config, std::int64_t vocab_size) {
           .teachers = config.job.kind == JobKind::kTrain ? config.distil.teacher
                                                          : std::vector<std::filesystem::path>{},
           .teacher_temperature = config.distil.temperature,
+          .tokenizer_digest = [model = config.model.path] { return tokenizer_digest(model); },
           .keeps_places =
               config.job.kind == JobKind::kScore && config.score.distribution == ScoreDistribution::kSampled};
 }

@@ -1,7 +1,9 @@
 #include "job/prepare/score_key.hpp"
 
 #include "base/digest.hpp"
+#include "base/error.hpp"
 #include "config/schema.hpp"
+#include "text/tokenizer.hpp"
 #include "weights/sampled_digest.hpp"
 
 #include <fmt/format.h>
@@ -22,6 +24,15 @@ std::string model_digest(const ModelSettings& model) {
 
 }  // namespace
 
+std::string tokenizer_digest(const std::filesystem::path& model) {
+  if (!text::Tokenizer::find(model)) return "";
+  try {
+    return text::Tokenizer::load(model).digest().hex();
+  } catch (const Error&) {
+    return "";  // of a form that is not supported; ids are all that is needed here
+  }
+}
+
 ScoreKey score_key(const JobConfig& config, const ModelDescription& model, const TokenFile& file,
                    const std::function<void()>& tell) {
   ScoreKey key;
@@ -31,6 +42,9 @@ ScoreKey score_key(const JobConfig& config, const ModelDescription& model, const
   tell();
   key.adapter_digest =
       sampled_digest(is_training(config.job.kind) ? config.lora.start : config.model.adapter);
+  key.tokenizer_digest = tokenizer_digest(config.model.path);
+  if (key.tokenizer_digest.empty()) key.tokenizer_digest = file.tokenizer_digest();
+  tell();
   key.structure_hash = model.manifest.model_hash().hex();
   if (config.data.long_documents == LongDocuments::kCut) key.long_documents = "cut";
   if (config.data.long_documents == LongDocuments::kLeaveOut) key.long_documents = "leave_out";
