@@ -82,7 +82,8 @@ DeltaNetParameters delta_net_parameters(const LayerViews& layer) {
 at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
                            const at::Tensor& x, const ops::Documents& documents, ops::Purpose purpose) {
   const Projections in = project(config, parameters, x);
-  const at::Tensor mixed = ops::causal_conv_silu(in.mixed, parameters.conv1d, documents);
+  const at::Tensor mixed =
+      ops::causal_conv(in.mixed, parameters.conv1d, ops::ConvActivation::kSilu, documents);
   const at::Tensor out = ops::gated_delta_rule(rule_inputs(config, in, mixed), documents);
   return output(config, parameters, x, out, purpose).view({x.size(0), x.size(1), config.hidden_size});
 }
@@ -98,7 +99,8 @@ at::Tensor cached_delta_net_block(const ModelConfig& config, const DeltaNetParam
         x.narrow(0, row, sequences * length).view({sequences, length, config.hidden_size});
     at::Tensor window = cache.window.index_select(0, slots), state = cache.state.index_select(0, slots);
     const Projections in = project(config, parameters, tokens);
-    const at::Tensor mixed = ops::continue_causal_conv_silu(in.mixed, parameters.conv1d, window);
+    const at::Tensor mixed =
+        ops::continue_causal_conv(in.mixed, parameters.conv1d, ops::ConvActivation::kSilu, window);
     const at::Tensor out = ops::continue_gated_delta_rule(rule_inputs(config, in, mixed), state);
     cache.window.index_copy_(0, slots, window);
     cache.state.index_copy_(0, slots, state);

@@ -11,14 +11,15 @@
 namespace sluice::ops {
 namespace {
 
-struct CausalConvSilu : node::Function<CausalConvSilu> {
+struct CausalConv : node::Function<CausalConv> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Parameter& weight,
-                            const Documents& documents) {
+                            ConvActivation activation, const Documents& documents) {
     at::Tensor y = at::empty_like(x);
-    on::causal_conv(x, weight.value, documents, y);
+    on::causal_conv(x, weight.value, activation, documents, y);
     context->save_for_backward({x});
     node::keep(context, "weight", weight);
     node::keep(context, documents);
+    context->saved_data["activation"] = static_cast<std::int64_t>(activation);
     return y;
   }
 
@@ -27,32 +28,35 @@ struct CausalConvSilu : node::Function<CausalConvSilu> {
     const at::Tensor x = context->get_saved_variables()[0];
     const Parameter weight = node::kept(context, "weight");
     const Documents documents = node::kept_documents(context);
+    const auto activation = static_cast<ConvActivation>(context->saved_data["activation"].toInt());
     const at::Tensor d_y = grads[0].contiguous();
     at::Tensor d_x = at::empty_like(x);
-    const at::Tensor d_weight = on::causal_conv_backward(x, weight.value, documents, d_y, d_x);
+    const at::Tensor d_weight = on::causal_conv_backward(x, weight.value, activation, documents, d_y, d_x);
     if (weight.grad.defined()) gradient_to_add_to(weight).add_(d_weight);
-    return {d_x, {}, {}};
+    return {d_x, {}, {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor causal_conv_silu(const at::Tensor& x, const Parameter& weight, const Documents& documents) {
+at::Tensor causal_conv(const at::Tensor& x, const Parameter& weight, ConvActivation activation,
+                       const Documents& documents) {
   const trace::Span span(trace::Kind::kOperation, "convolution");
   SLUICE_ASSERT(x.dim() == 3 && weight.value.dim() == 3 && weight.value.size(0) == x.size(2),
                 "filters for {} channels do not fit an input of {} channels", weight.value.size(0),
                 x.size(-1));
-  return CausalConvSilu::apply(x.contiguous(), weight, documents);
+  return CausalConv::apply(x.contiguous(), weight, activation, documents);
 }
 
-at::Tensor continue_causal_conv_silu(const at::Tensor& x, const Parameter& weight, at::Tensor& window) {
+at::Tensor continue_causal_conv(const at::Tensor& x, const Parameter& weight, ConvActivation activation,
+                                at::Tensor& window) {
   const at::NoGradGuard no_grad;
   const std::int64_t before = window.size(1), count = x.size(1);
   SLUICE_ASSERT(before == weight.value.size(2) - 1, "{} earlier inputs do not fit filters of {} taps", before,
                 weight.value.size(2));
   const at::Tensor all = at::cat({window, x}, 1);
   window = all.narrow(1, count, before).contiguous();
-  return causal_conv_silu(all, weight).narrow(1, before, count);
+  return causal_conv(all, weight, activation).narrow(1, before, count);
 }
 
 }  // namespace sluice::ops

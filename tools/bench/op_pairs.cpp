@@ -213,7 +213,9 @@ OpPair conv_pair(std::int64_t tokens) {
   const std::int64_t channels = (2 * kDeltaKeyHeads + kDeltaHeads) * kHeadDim;
   return differentiable(
       "causal_conv", {numbers({1, tokens, channels})}, {parameter({channels, 1, kKernel})},
-      [](const Tensors& in, const Parameters& w) { return ops::causal_conv_silu(in[0], w[0]); },
+      [](const Tensors& in, const Parameters& w) {
+        return ops::causal_conv(in[0], w[0], ops::ConvActivation::kSilu);
+      },
       [](const Tensors& in, const Tensors& w) { return bench::causal_conv_silu(in[0], w[0]); });
 }
 

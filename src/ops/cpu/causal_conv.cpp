@@ -23,6 +23,7 @@ struct Channels {
   std::int64_t count;
   std::int64_t taps;
   const std::int64_t* document;  ///< Document of each position, see document_of().
+  ConvActivation activation;
 
   /// The first tap of the filter that meets a token of the document of token t.
   [[nodiscard]] std::int64_t first_tap(std::int64_t t) const {
@@ -47,11 +48,27 @@ SLUICE_VECTOR_CLONES void forward_block(const T* x, const float* filters, T* y, 
   std::array<float, kBlock> sums;
   for (std::int64_t t = 0; t < c.length; ++t) {
     sum_taps(x, filters, t, c, sums.data());
-    T* out = y + t * c.stride;
-    for (std::int64_t i = 0; i < c.count; ++i) {
-      const float sum = sums[static_cast<std::size_t>(i)];
-      out[i] = kernel::store<T>(sum * kernel::sigmoid(sum));
-    }
+    if (c.activation == ConvActivation::kSilu)
+      for (std::int64_t i = 0; i < c.count; ++i) {
+        float& sum = sums[static_cast<std::size_t>(i)];
+        sum *= kernel::sigmoid(sum);
+      }
+    kernel::store_row(sums.data(), c.count, y + t * c.stride);
+  }
+}
+
+/// Computes d_sums = the gradient of the sums at token t from d_y, that of its outputs.
+template <class T>
+inline void gradient_of_sums(const T* x, const float* filters, const T* d_y, std::int64_t t,
+                             const Channels& c, float* d_sums) {
+  if (c.activation == ConvActivation::kNone) {
+    for (std::int64_t i = 0; i < c.count; ++i) d_sums[i] = kernel::load(d_y[i]);
+    return;
+  }
+  sum_taps(x, filters, t, c, d_sums);
+  for (std::int64_t i = 0; i < c.count; ++i) {
+    const float sum = d_sums[i], gate = kernel::sigmoid(sum);
+    d_sums[i] = kernel::load(d_y[i]) * gate * (1.0F + sum * (1.0F - gate));
   }
 }
 
@@ -61,13 +78,7 @@ SLUICE_VECTOR_CLONES void backward_block(const T* x, const float* filters, const
                                          float* d_filters, const Channels& c) {
   std::array<float, kBlock> sums;
   for (std::int64_t t = 0; t < c.length; ++t) {
-    sum_taps(x, filters, t, c, sums.data());
-    const T* up = d_y + t * c.stride;
-    for (std::int64_t i = 0; i < c.count; ++i) {
-      float& sum = sums[static_cast<std::size_t>(i)];
-      const float gate = kernel::sigmoid(sum);
-      sum = kernel::load(up[i]) * gate * (1.0F + sum * (1.0F - gate));
-    }
+    gradient_of_sums(x, filters, d_y + t * c.stride, t, c, sums.data());
     for (std::int64_t j = c.first_tap(t); j < c.taps; ++j) {
       const std::int64_t token = t - c.taps + 1 + j;
       const T* row = x + token * c.stride;
@@ -95,13 +106,13 @@ at::Tensor filters_by_channel(const at::Tensor& by_block, std::int64_t channels)
 }
 
 Channels channels_of_block(const at::Tensor& x, std::int64_t block, std::int64_t taps,
-                           const std::int64_t* document) {
-  return {x.size(1), x.size(2), std::min(kBlock, x.size(2) - block * kBlock), taps, document};
+                           const std::int64_t* document, ConvActivation activation) {
+  return {x.size(1), x.size(2), std::min(kBlock, x.size(2) - block * kBlock), taps, document, activation};
 }
 
 template <class T>
-void convolve(const at::Tensor& x, const at::Tensor& filters, const Documents& documents,
-              const at::Tensor& y) {
+void convolve(const at::Tensor& x, const at::Tensor& filters, ConvActivation activation,
+              const Documents& documents, const at::Tensor& y) {
   const std::int64_t blocks = filters.size(0);
   const std::int64_t taps = filters.size(1);
   const std::int64_t tokens = x.size(1) * x.size(2);
@@ -111,7 +122,7 @@ void convolve(const at::Tensor& x, const at::Tensor& filters, const Documents& d
       const std::int64_t offset = task / blocks * tokens + block * kBlock;
       forward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * taps * kBlock,
                     y.data_ptr<T>() + offset,
-                    channels_of_block(x, block, taps, document_of(documents, task / blocks)));
+                    channels_of_block(x, block, taps, document_of(documents, task / blocks), activation));
     }
   });
 }
@@ -119,8 +130,9 @@ void convolve(const at::Tensor& x, const at::Tensor& filters, const Documents& d
 /// One thread takes a block of channels through all sequences, so the gradients of its filters need no sum
 /// over threads.
 template <class T>
-void convolve_backward(const at::Tensor& x, const at::Tensor& filters, const Documents& documents,
-                       const at::Tensor& d_y, const at::Tensor& d_x, const at::Tensor& d_filters) {
+void convolve_backward(const at::Tensor& x, const at::Tensor& filters, ConvActivation activation,
+                       const Documents& documents, const at::Tensor& d_y, const at::Tensor& d_x,
+                       const at::Tensor& d_filters) {
   const std::int64_t taps = filters.size(1);
   const std::int64_t length = x.size(1);
   at::parallel_for(0, filters.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -128,7 +140,8 @@ void convolve_backward(const at::Tensor& x, const at::Tensor& filters, const Doc
     for (std::int64_t task = begin * x.size(0); task < end * x.size(0); ++task) {
       const std::int64_t block = task / x.size(0);
       const std::int64_t sequence = task % x.size(0);
-      const Channels channels = channels_of_block(x, block, taps, document_of(documents, sequence));
+      const Channels channels =
+          channels_of_block(x, block, taps, document_of(documents, sequence), activation);
       const std::int64_t offset = sequence * length * x.size(2) + block * kBlock;
       scratch.zero_();
       backward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * taps * kBlock,
@@ -143,17 +156,18 @@ void convolve_backward(const at::Tensor& x, const at::Tensor& filters, const Doc
 
 }  // namespace
 
-void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
-                 const at::Tensor& y) {
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
+                 const Documents& documents, const at::Tensor& y) {
   const at::Tensor filters = filters_by_block(weight);
-  kernel::dispatch(x, [&]<class T>(T) { convolve<T>(x, filters, documents, y); });
+  kernel::dispatch(x, [&]<class T>(T) { convolve<T>(x, filters, activation, documents, y); });
 }
 
-at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
-                                const at::Tensor& d_y, const at::Tensor& d_x) {
+at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
+                                const Documents& documents, const at::Tensor& d_y, const at::Tensor& d_x) {
   const at::Tensor filters = filters_by_block(weight);
   const at::Tensor d_filters = at::zeros(filters.sizes(), filters.options());
-  kernel::dispatch(x, [&]<class T>(T) { convolve_backward<T>(x, filters, documents, d_y, d_x, d_filters); });
+  kernel::dispatch(
+      x, [&]<class T>(T) { convolve_backward<T>(x, filters, activation, documents, d_y, d_x, d_filters); });
   return filters_by_channel(d_filters, x.size(2));
 }
 

@@ -2,17 +2,18 @@
 #pragma once
 
 #include "ops/documents.hpp"
+#include "ops/runtime/conv_activation.hpp"
 
 namespace sluice::ops::cpu {
 
-/// Computes y = causal_conv_silu() of x [b, L, C] with the filters `weight` [C, 1, K]; x and y are dense, of
+/// Computes y = causal_conv() of x [b, L, C] with the filters `weight` [C, 1, K]; x and y are dense, of
 /// one dtype.
-void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
-                 const at::Tensor& y);
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
+                 const Documents& documents, const at::Tensor& y);
 
 /// Computes d_x from d_y, both dense and shaped as x. Returns the gradient of the filters, float32 [C, 1, K].
 [[nodiscard]] at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight,
-                                              const Documents& documents, const at::Tensor& d_y,
-                                              const at::Tensor& d_x);
+                                              ConvActivation activation, const Documents& documents,
+                                              const at::Tensor& d_y, const at::Tensor& d_x);
 
 }  // namespace sluice::ops::cpu

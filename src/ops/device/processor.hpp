@@ -11,6 +11,7 @@
 #include "ops/matmul.hpp"
 #include "ops/norm.hpp"
 #include "ops/rotary.hpp"
+#include "ops/runtime/conv_activation.hpp"
 #include "ops/runtime/gating.hpp"
 #include "ops/runtime/processor_types.hpp"
 
@@ -43,11 +44,11 @@ void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor&
                  const Gating& gating = {});
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
                           const at::Tensor& d_gate, const at::Tensor& d_up);
-void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
-                 const at::Tensor& y);
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
+                 const Documents& documents, const at::Tensor& y);
 [[nodiscard]] at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight,
-                                              const Documents& documents, const at::Tensor& d_y,
-                                              const at::Tensor& d_x);
+                                              ConvActivation activation, const Documents& documents,
+                                              const at::Tensor& d_y, const at::Tensor& d_x);
 
 void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& options,
                  const at::Tensor& chosen, const at::Tensor& weights);

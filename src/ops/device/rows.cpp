@@ -120,17 +120,20 @@ class Taps {
 
 }  // namespace
 
-void causal_conv(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
-                 const at::Tensor& y) {
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
+                 const Documents& documents, const at::Tensor& y) {
   const at::Tensor sums = Taps(x, weight, documents).sums();
-  y.copy_(sums * at::sigmoid(sums));
+  y.copy_(activation == ConvActivation::kSilu ? sums * at::sigmoid(sums) : sums);
 }
 
-at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight, const Documents& documents,
-                                const at::Tensor& d_y, const at::Tensor& d_x) {
+at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
+                                const Documents& documents, const at::Tensor& d_y, const at::Tensor& d_x) {
   const Taps taps(x, weight, documents);
-  const at::Tensor sums = taps.sums(), gate = at::sigmoid(sums);
-  const at::Tensor d_sums = single(d_y) * gate * (sums * (1 - gate) + 1);
+  at::Tensor d_sums = single(d_y);
+  if (activation == ConvActivation::kSilu) {
+    const at::Tensor sums = taps.sums(), gate = at::sigmoid(sums);
+    d_sums = d_sums * gate * (sums * (1 - gate) + 1);
+  }
   const at::Tensor d_inputs = at::zeros_like(d_sums);
   at::Tensor d_weight = at::empty(weight.sizes(), weight.options().dtype(at::kFloat));
   for (std::int64_t tap = 0; tap < taps.count(); ++tap) {
