@@ -32,7 +32,8 @@ AdaptableWeight weight_of(const ParameterManifest& manifest, const AdaptedTensor
 class PeftNames {
  public:
   PeftNames(const ParameterManifest& manifest, std::string tree)
-      : tree_(std::move(tree)),
+      : manifest_(manifest),
+        tree_(std::move(tree)),
         has_experts_(std::ranges::any_of(
             manifest.tensors(), [](const TensorInfo& tensor) { return tensor.role == Role::kExpert; })) {}
 
@@ -42,13 +43,15 @@ class PeftNames {
            (weight.role == Role::kSharedExpert && weight.name.ends_with("_proj.weight"));
   }
   [[nodiscard]] std::string of(const TensorInfo& weight) const {
-    return in_tree(is_parameter(weight) ? weight.name : module_of(weight.name), tree_);
+    const std::string name = manifest_.tree_name(weight.name);
+    return in_tree(is_parameter(weight) ? name : module_of(name), tree_);
   }
   [[nodiscard]] std::string within_layer(const TensorInfo& weight) const {
     return name_within_layer(of(weight), weight.layer);
   }
 
  private:
+  const ParameterManifest& manifest_;
   std::string tree_;
   bool has_experts_;
 };
@@ -130,12 +133,14 @@ std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const P
   for (const AdaptedTensor& adapted : adapters.tensors) {
     const AdaptableWeight weight = weight_of(manifest, adapted);
     const std::int64_t ranks = weight.experts() * adapted.rank;
-    const std::string_view name = weight.info.name;
-    PeftName a{weight.is_fused() ? std::string(name.substr(0, name.rfind('.'))) : module_of(name), 0,
-               LowRankPart::kA};
+    const std::string& name = weight.info.name;
+    const auto path_of = [&](const std::string& tensor) {
+      return weight.is_fused() ? tensor.substr(0, tensor.rfind('.')) : module_of(tensor);
+    };
+    PeftName a{path_of(manifest.tree_name(name)), 0, LowRankPart::kA};
     // The wrapper of down_proj encloses that of gate_up_proj.
     if (weight.is_fused() && name.ends_with("gate_up_proj") &&
-        adapters.find(a.path + ".down_proj") != nullptr)
+        adapters.find(path_of(name) + ".down_proj") != nullptr)
       a.wrapped = 1;
     PeftName b = a;
     b.part = LowRankPart::kB;

@@ -2,6 +2,7 @@
 
 #include "adapter/peft_names.hpp"
 #include "manifest/adapter.hpp"
+#include "manifest/spelling.hpp"
 
 #include <fmt/format.h>
 
@@ -41,10 +42,11 @@ std::int64_t layer_of(std::string_view name) {
   return layer;
 }
 
-/// Whether `holds` is true of a name as in the text model, or as in a wrapper around it.
+/// Whether `holds` is true of a name as in the text model, as in a wrapper around it, or as in a module tree that
+/// names mixtures otherwise.
 template <class Holds>
 bool holds_in_a_tree(const std::string& name, Holds holds) {
-  return holds(name) || holds(in_tree(name, kWrappedTree));
+  return holds(name) || holds(in_tree(name, kWrappedTree)) || holds(spelled(name, kLfm2Experts));
 }
 
 template <class T>

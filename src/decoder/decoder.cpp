@@ -33,6 +33,9 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
     case AttentionKind::kLinear:
       out.mixer = delta_net_parameters(view);
       break;
+    case AttentionKind::kShortConv:
+      out.mixer = short_conv_parameters(view);
+      break;
   }
   switch (config.layers[layer]) {
     case MlpKind::kDense:
@@ -86,6 +89,8 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
       return attention_block(config_, mixer, rotary, normalised, documents, record, purpose);
     else if constexpr (std::is_same_v<Parameters, LatentAttentionParameters>)
       return latent_attention_block(config_, mixer, rotary, normalised, documents, record, purpose);
+    else if constexpr (std::is_same_v<Parameters, ShortConvParameters>)
+      return short_conv_block(config_, mixer, normalised, documents, purpose);
     else
       return delta_net_block(config_, mixer, normalised, documents, purpose);
   };
@@ -102,6 +107,8 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
       return cached_attention_block(config_, mixer, rotary, normalised, parts, cache.attention(index));
     else if constexpr (std::is_same_v<Parameters, LatentAttentionParameters>)
       return cached_latent_attention_block(config_, mixer, rotary, normalised, parts, cache.latent(index));
+    else if constexpr (std::is_same_v<Parameters, ShortConvParameters>)
+      return cached_short_conv_block(config_, mixer, normalised, parts, cache.short_conv(index));
     else
       return cached_delta_net_block(config_, mixer, normalised, parts, cache.delta_net(index));
   };

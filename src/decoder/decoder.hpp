@@ -9,6 +9,7 @@
 #include "decoder/parameter_views.hpp"
 #include "decoder/rotary_tables.hpp"
 #include "decoder/sequence_cache.hpp"
+#include "decoder/short_conv_block.hpp"
 #include "model/model_config.hpp"
 #include "ops/documents.hpp"
 #include "ops/embedding.hpp"
@@ -25,7 +26,7 @@ namespace sluice {
 /// Weights of one layer.
 struct LayerParameters {
   ops::Parameter input_norm, post_attention_norm;  ///< norm weights [hidden]
-  std::variant<AttentionParameters, LatentAttentionParameters, DeltaNetParameters> mixer;
+  std::variant<AttentionParameters, LatentAttentionParameters, DeltaNetParameters, ShortConvParameters> mixer;
   std::variant<DenseMlpParameters, MoeParameters> mlp;
 };
 
@@ -52,7 +53,7 @@ class Decoder {
   /// embed_backward() into given rows of the gradient, wherever they lie in memory.
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out, const ops::TableRows& rows) const;
 
-  /// The first half of a layer: x [b, L, hidden] plus the result of attention or delta net, of the same
+  /// The first half of a layer: x [b, L, hidden] plus the result of its token mixer, of the same
   /// shape. A graph is kept if x requires a gradient. `record` as in ops::attention(). In a pass for the
   /// graph alone the result is undefined numbers.
   [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,

@@ -36,6 +36,7 @@ std::int64_t bytes_of(const at::Tensor& tensor) {
 }
 std::int64_t bytes_of(const AttentionCache& cache) { return bytes_of(cache.keys) + bytes_of(cache.values); }
 std::int64_t bytes_of(const LatentCache& cache) { return bytes_of(cache.rows); }
+std::int64_t bytes_of(const ShortConvCache& cache) { return bytes_of(cache.window); }
 std::int64_t bytes_of(const DeltaNetCache& cache) { return bytes_of(cache.window) + bytes_of(cache.state); }
 
 }  // namespace
@@ -56,22 +57,29 @@ SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std:
       case AttentionKind::kLinear:
         layers_.emplace_back(delta_net_cache(config.linear_attention, slots, options));
         break;
+      case AttentionKind::kShortConv:
+        layers_.emplace_back(
+            ShortConvCache{at::zeros({slots, config.short_conv_taps - 1, config.hidden_size}, options)});
+        break;
     }
   }
 }
 
 void SequenceCache::clear(std::int64_t slot) {
   for (auto& layer : layers_) {
-    if (auto* cache = std::get_if<DeltaNetCache>(&layer)) {
-      cache->window[slot].zero_();
-      cache->state[slot].zero_();
+    if (auto* delta_net = std::get_if<DeltaNetCache>(&layer)) {
+      delta_net->window[slot].zero_();
+      delta_net->state[slot].zero_();
+    } else if (auto* short_conv = std::get_if<ShortConvCache>(&layer)) {
+      short_conv->window[slot].zero_();
     }
   }
 }
 
 bool SequenceCache::can_be_shortened() const {
-  return std::ranges::none_of(layers_,
-                              [](const auto& layer) { return std::holds_alternative<DeltaNetCache>(layer); });
+  return std::ranges::none_of(layers_, [](const auto& layer) {
+    return std::holds_alternative<DeltaNetCache>(layer) || std::holds_alternative<ShortConvCache>(layer);
+  });
 }
 
 std::int64_t SequenceCache::bytes() const {

@@ -42,6 +42,11 @@ struct DeltaNetCache {
   at::Tensor state;   ///< delta net state [slots, value heads, key head size, value head size], float32
 };
 
+/// Cache of a layer with a short convolution.
+struct ShortConvCache {
+  at::Tensor window;  ///< last inputs of the convolution [slots, taps - 1, hidden]
+};
+
 /// Cache of all layers, allocated once, for `slots` sequences of at most `positions` tokens.
 class SequenceCache {
  public:
@@ -53,7 +58,7 @@ class SequenceCache {
   void clear(std::int64_t slot);
 
   /// Whether the last tokens of a sequence can be dropped: keys and values can, as each token has its own; a
-  /// state cannot, as it merges all tokens.
+  /// state cannot, as it merges all tokens, nor can a window, which has lost the inputs before.
   [[nodiscard]] bool can_be_shortened() const;
 
   [[nodiscard]] AttentionCache& attention(int layer) {
@@ -65,13 +70,16 @@ class SequenceCache {
   [[nodiscard]] DeltaNetCache& delta_net(int layer) {
     return std::get<DeltaNetCache>(layers_[static_cast<std::size_t>(layer)]);
   }
+  [[nodiscard]] ShortConvCache& short_conv(int layer) {
+    return std::get<ShortConvCache>(layers_[static_cast<std::size_t>(layer)]);
+  }
   [[nodiscard]] std::int64_t positions() const { return positions_; }
   /// Bytes of the cache, equal to the plan's cache_bytes().
   [[nodiscard]] std::int64_t bytes() const;
 
  private:
   std::int64_t positions_;
-  std::vector<std::variant<AttentionCache, LatentCache, DeltaNetCache>> layers_;
+  std::vector<std::variant<AttentionCache, LatentCache, DeltaNetCache, ShortConvCache>> layers_;
 };
 
 /// Consecutive parts with the same number of tokens, which are computed as one batch.

@@ -143,6 +143,10 @@ std::string ParameterManifest::published_name(std::string name) const {
   return spelled(wrapped_name(std::move(name)), published_experts_);
 }
 
+std::string ParameterManifest::tree_name(std::string name) const {
+  return published_experts_.is_in_tree ? spelled(std::move(name), published_experts_) : name;
+}
+
 void ParameterManifest::freeze(int index) {
   TensorInfo& tensor = tensors_[static_cast<std::size_t>(index)];
   tensor.frozen = true;

@@ -142,6 +142,8 @@ class ParameterManifest {
 
   /// Name of a tensor of the text model in the module tree of its wrapper.
   [[nodiscard]] std::string wrapped_name(std::string name) const;
+  /// Name of a router's or an expert's tensor in transformers' module tree; other names stay as they are.
+  [[nodiscard]] std::string tree_name(std::string name) const;
   /// Name of a tensor in published checkpoints.
   [[nodiscard]] std::string published_name(std::string name) const;
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }

@@ -6,8 +6,8 @@
 namespace sluice {
 namespace {
 
-constexpr std::array kPublishedExperts{kMixtralExperts, kErnieExperts, kHy3Experts, kBailingExperts,
-                                       kExaoneExperts};
+constexpr std::array kPublishedExperts{kMixtralExperts, kErnieExperts,  kHy3Experts,
+                                       kBailingExperts, kExaoneExperts, kLfm2Experts};
 
 std::string between(std::string_view before, std::string_view text, std::string_view after) {
   return std::string(before).append(text).append(after);

@@ -13,6 +13,7 @@ namespace sluice {
 struct ExpertSpelling {
   std::string_view block, gate, up, down, bias;
   std::string_view router = "gate", shared = "shared_experts";
+  bool is_in_tree = false;  ///< whether transformers' module tree has these names, too
 };
 /// Names of transformers' module tree, and of published checkpoints of Qwen and OLMoE.
 inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "down_proj",
@@ -34,6 +35,13 @@ inline constexpr ExpertSpelling kBailingExperts{"mlp", "gate_proj", "up_proj", "
 /// Names in published checkpoints of K-EXAONE.
 inline constexpr ExpertSpelling kExaoneExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                                "e_score_correction_bias"};
+/// Names in published checkpoints of LFM2, and in its module tree.
+inline constexpr ExpertSpelling kLfm2Experts{.block = "feed_forward",
+                                             .gate = "w1",
+                                             .up = "w3",
+                                             .down = "w2",
+                                             .bias = "expert_bias",
+                                             .is_in_tree = true};
 
 /// Plain name of a checkpoint tensor: its name in transformers' text-model tree, whatever wrapper and
 /// spelling the checkpoint has. "model.language_model.norm.weight" and "language_model.model.norm.weight"

@@ -16,6 +16,7 @@
 #include "model/families/glm4_moe_lite.hpp"
 #include "model/families/gpt_oss.hpp"
 #include "model/families/hy_v3.hpp"
+#include "model/families/lfm2_moe.hpp"
 #include "model/families/mellum.hpp"
 #include "model/families/minimax_m2.hpp"
 #include "model/families/mistral4.hpp"
@@ -53,6 +54,7 @@ constexpr std::array kArchitectures{
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"kimi_k25", read_kimi_k25_config, describe_kimi_k25},
+    Architecture{"lfm2_moe", read_lfm2_moe_config, describe_lfm2_moe},
     Architecture{"mellum", read_mellum_config, describe_glm4_moe},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
     Architecture{"mistral3", read_mistral3_config, describe_mistral3},
@@ -88,7 +90,6 @@ constexpr std::array kUnbuilt{
     Unbuilt{"granitemoehybrid", "Mamba-2, and factors of embedding, residual, scores and logits"},
     Unbuilt{"kimi_linear", "delta nets whose decay is by channel"},
     Unbuilt{"laguna", "heads by layer, and gates of attention from a projection of their own"},
-    Unbuilt{"lfm2_moe", "short convolutions in place of attention"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
     Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
     Unbuilt{"minimax_m3", "clamped MLPs with gates of their own"},

@@ -87,7 +87,7 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   model.attention.assign(layers, AttentionKind::kFull);
   model.max_positions =
       config.integer({"max_position_embeddings"}, 0, 0, std::numeric_limits<std::int64_t>::max());
-  model.rms_norm_eps = config.positive({"rms_norm_eps"}, defaults.rms_norm_eps);
+  model.rms_norm_eps = config.positive({defaults.rms_norm_eps_key}, defaults.rms_norm_eps);
   model.initializer_range = config.positive({"initializer_range"}, defaults.initializer_range);
   model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, defaults.tie_word_embeddings);
   model.published_dtype = read_published_dtype(config);

@@ -24,6 +24,7 @@ struct CommonDefaults {
   /// Share of a head that is rotated, by default; nothing: all of it, and no key may say less.
   std::optional<double> partial_rotary_factor{};
   bool takes_attention_bias = false;  ///< whether attention_bias may be true
+  const char* rms_norm_eps_key = "rms_norm_eps";
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
   double initializer_range = 0.02;

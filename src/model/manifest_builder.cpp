@@ -41,6 +41,13 @@ class ManifestBuilder {
 
 }  // namespace
 
+void publish_as(std::string name, const std::vector<std::string>& tensors, ParameterManifest& manifest) {
+  std::vector<JoinedRows> parts;
+  for (const std::string& tensor : tensors)
+    parts.push_back({tensor, 0, manifest[manifest.find(tensor).value()].shape.front()});
+  manifest.add_joined(std::move(name), 1, parts);
+}
+
 ParameterManifest describe_decoder(const ModelConfig& config, DType dtype) {
   ManifestBuilder builder(dtype);
   builder.add(blocks::embedding_and_head::embedding_tensor(config), kOutsideLayers);

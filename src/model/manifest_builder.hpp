@@ -4,10 +4,16 @@
 #include "manifest/manifest.hpp"
 #include "model/model_config.hpp"
 
+#include <string>
+#include <vector>
+
 namespace sluice {
 
 /// Manifest of a whole decoder in the order of transformers' module tree: embedding, layers, norm, head,
 /// rotary tables. Each layer has its token mixer, its MLP and two norms.
 [[nodiscard]] ParameterManifest describe_decoder(const ModelConfig& config, DType dtype);
+
+/// Publishes whole tensors of the manifest, one behind the other, as one checkpoint tensor `name`.
+void publish_as(std::string name, const std::vector<std::string>& tensors, ParameterManifest& manifest);
 
 }  // namespace sluice

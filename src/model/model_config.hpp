@@ -14,8 +14,9 @@ namespace sluice {
 /// Feed-forward part of a layer.
 enum class MlpKind : std::uint8_t { kDense, kMoe };
 /// Kind of a layer's token mixer: softmax attention to all earlier tokens or to a window of them, latent
-/// attention, whose keys and values come from one latent vector per token, or a gated delta net.
-enum class AttentionKind : std::uint8_t { kFull, kSliding, kLatent, kLinear };
+/// attention, whose keys and values come from one latent vector per token, a gated delta net, or a gated short
+/// convolution.
+enum class AttentionKind : std::uint8_t { kFull, kSliding, kLatent, kLinear, kShortConv };
 
 /// Order of the rows of experts' joint gate and up: all gates, then all ups; or alternating, gate 0, up 0,
 /// gate 1, up 1 and so on.
@@ -146,6 +147,7 @@ struct ModelConfig {
   std::vector<MlpKind> layers;           ///< kind of the MLP of each layer
   std::vector<AttentionKind> attention;  ///< kind of the token mixer of each layer
   LinearAttentionConfig linear_attention;
+  std::int64_t short_conv_taps = 0;  ///< tokens that a short convolution weighs, the newest included
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;

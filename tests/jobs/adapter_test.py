@@ -20,9 +20,10 @@ from suite import run_job
 
 ADAPTERS = {"qwen3-moe": "qwen3-moe-tiny", "qwen3_5-moe": "qwen3_5-moe-tiny", "qwen3-moe-down": "qwen3-moe-tiny",
             "per-expert": "qwen3-moe-tiny"}
-# Of families whose modules are others: joined projections, latent attention, experts that are published transposed.
+# Of families whose modules are others: joined projections, latent attention, experts that are published transposed, names of their own.
 FAMILIES = {"qwen3_next": "qwen3_next-tiny", "bailing_moe_v2": "bailing_moe_v2-tiny", "deepseek_v3": "deepseek_v3-tiny",
-            "glm4_moe_lite": "glm4_moe_lite-tiny", "gpt_oss": "gpt_oss-tiny", "gpt_oss-square": "gpt_oss-tiny-square"}
+            "glm4_moe_lite": "glm4_moe_lite-tiny", "gpt_oss": "gpt_oss-tiny", "gpt_oss-square": "gpt_oss-tiny-square",
+            "lfm2_moe": "lfm2_moe-tiny"}
 ADAPTERS |= FAMILIES
 HEAD_COPY = "base_model.model.lm_head.base_layer.weight"  # PEFT keeps the base's head beside its adapter
 

@@ -54,6 +54,11 @@ constexpr Published kPublished[] = {
     // The sizes of transformers' class defaults, and those of a report: both counted by transformers.
     {"Mellum2-12B-A2.5B", "mellum", {12'149'923'072, 5'631}, 2.44, true},
     {"K-EXAONE-236B-A23B", "exaone_moe", {236'571'156'352, 18'673}, 23.67, false},
+    {"LFM2-8B-A1B",
+     "lfm2_moe",
+     {8'339'930'560, 2'302},
+     1.56,
+     false},  // as its sizes are known, counted by transformers
     {"dots.llm1", "dots1", {142'774'381'696, 24'231}, 14.02, false},
     {"Qwen1.5-MoE-A2.7B", "qwen2_moe", {14'315'784'192, 4'659}, 2.69, true},
     {"OLMoE-1B-7B", "olmoe", {6'919'161'856, 3'219}, 1.28, true},

@@ -6,6 +6,7 @@
 #include "model/blocks/gated_delta_net.hpp"
 #include "model/blocks/latent_attention.hpp"
 #include "model/blocks/moe.hpp"
+#include "model/blocks/short_conv.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,9 @@ constexpr std::array kLayerBlocks{
     LayerBlock{AttentionKind::kLinear, "linear_attention", "with linear attention",
                blocks::gated_delta_net::tensors, blocks::gated_delta_net::settings,
                blocks::gated_delta_net::activations, blocks::gated_delta_net::cache},
+    LayerBlock{AttentionKind::kShortConv, "short_convolution", "with short convolution",
+               blocks::short_conv::tensors, blocks::short_conv::settings, blocks::short_conv::activations,
+               blocks::short_conv::cache},
     LayerBlock{MlpKind::kDense, "dense", "dense", blocks::dense_mlp::tensors, blocks::dense_mlp::settings,
                blocks::dense_mlp::activations},
     LayerBlock{MlpKind::kMoe, "moe", "with experts", blocks::moe::tensors, blocks::moe::settings,

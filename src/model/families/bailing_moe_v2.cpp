@@ -10,8 +10,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace sluice {
 namespace {
@@ -48,14 +46,6 @@ void read_experts(const ConfigReader& config, ModelConfig& model) {
   model.experts_before_router = true;
   read_sigmoid_router(config, {.groups = 8, .chosen_groups = 4, .scale = 1}, model);
   model.router.normalize = model.experts_per_token > 1;
-}
-
-/// Publishes whole tensors of the manifest, one behind the other, as one checkpoint tensor `name`.
-void publish_as(std::string name, const std::vector<std::string>& tensors, ParameterManifest& manifest) {
-  std::vector<JoinedRows> parts;
-  for (const std::string& tensor : tensors)
-    parts.push_back({tensor, 0, manifest[manifest.find(tensor).value()].shape.front()});
-  manifest.add_joined(std::move(name), 1, parts);
 }
 
 void publish_attention(const ModelConfig& config, int layer, ParameterManifest& manifest) {
