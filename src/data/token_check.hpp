@@ -24,8 +24,8 @@ class TokenCheck {
   TokenCheck(const Sampler& sampler, std::int64_t positions, std::int64_t length,
              std::int64_t piece_tokens = kCheckedPieceTokens);
 
-  /// Number of pieces of the check, each of at most `piece_tokens` tokens or one sequence, between which other ranks can be told of
-  /// progress.
+  /// Number of pieces of the check, each of at most `piece_tokens` tokens or one sequence, between which other ranks
+  /// can be told of progress.
   [[nodiscard]] std::int64_t pieces() const;
 
   /// Checks a piece. Error(kBadData) with the place of an id outside the vocabulary, or a mask value other

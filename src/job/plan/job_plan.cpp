@@ -213,7 +213,8 @@ std::vector<RankMemory> JobPlan::limited_parts() const {
 }
 
 std::vector<StepTraffic> JobPlan::step_traffic(const ExpertShares& expert_shares) const {
-  return blueprint->step_traffic(shards, workload_of(config(), machine), expert_shares);
+  return blueprint->step_traffic(shards, workload_of(config(), machine, found_->teacher_tokens),
+                                 expert_shares);
 }
 
 JobPlan plan_of_command(const JobConfig& config, const MachineArguments& told) {

@@ -80,9 +80,10 @@ void check_offload_room(const JobPlan& plan) {
 
 void check_frozen(const JobPlan& plan) {
   if (plan.config().parallel.frozen == FrozenWeights::kKept && plan.computes_on_gpus())
-    fail({ExitCode::kBadConfig, "config.contradiction"},
-         "parallel.frozen: found \"kept\" with weights on GPUs, expected \"auto\" or \"gathered\": only ranks that "
-         "compute on processors keep frozen weights");
+    fail(
+        {ExitCode::kBadConfig, "config.contradiction"},
+        "parallel.frozen: found \"kept\" with weights on GPUs, expected \"auto\" or \"gathered\": only ranks that "
+        "compute on processors keep frozen weights");
 }
 
 constexpr std::array<PlanCheck, 5> kChecks{{{"optimizer.fit", check_fit},
