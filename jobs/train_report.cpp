@@ -198,10 +198,10 @@ std::vector<std::int64_t> training_bytes(const std::vector<RankMemory>& planned)
   return bytes;
 }
 
-/// Line of what all ranks send in a step, counted and planned: "sent      12.40 MB ...".
+/// Line of what all ranks send in a step, counted and planned, without its batch: "sent      12.40 MB ...".
 std::string sent_text(const std::vector<StepTraffic>& planned, std::int64_t counted) {
   std::int64_t all = 0;
-  for (const StepTraffic& rank : planned) all += rank.all();
+  for (const StepTraffic& rank : planned) all += rank.all() - rank.batch;
   return fmt::format("sent      {} by all ranks in a step, planned {}", format_bytes(counted),
                      format_bytes(all));
 }

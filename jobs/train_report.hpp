@@ -66,7 +66,7 @@ class TrainReport {
   Stopwatch since_first_;        ///< time since the end of the first step
   RankPeaks peaks_;
   std::int64_t device_peak_ = 0;  ///< peak bytes of this rank's GPU
-  /// Fewest bytes that all ranks together have sent in a step with an update; others have evaluations beside it.
+  /// Fewest bytes that all ranks together have sent in a step with an update: later ones send no kept weights.
   std::int64_t least_sent_bytes_ = 0;
   PhaseSeconds phase_seconds_{};  ///< seconds of each phase on this rank, over all steps
 };

@@ -75,16 +75,10 @@ class TrafficCount {
   }
 
   void count_tokens(const ExpertShares& shares) {
-    const ParallelDims& dims = plan_.dims();
-    if (dims.expert_parallel == 1 || model_.moe_layer_count() == 0) return;
-    const bool gathers = dims.expert_parallel <= kGatheringRanks;
+    if (plan_.dims().expert_parallel == 1) return;
     for (int layer = 0; layer < model_.moe_layer_count(); ++layer) {
       const bool is_reached = model_.moe_layer(layer) >= lowest_layer_;
-      const int backward = is_reached ? backward_passes_ : 0;
-      for (int rank = 0; rank < plan_.world(); ++rank)
-        count_tokens_of(rank, backward, [&](int other) {
-          return gathers ? 1.0 : share_of_tokens(shares, layer, dims.place(other));
-        });
+      count_tokens_of_layer(shares_of_tokens(shares, layer), is_reached ? backward_passes_ : 0);
     }
   }
 
@@ -146,9 +140,10 @@ class TrafficCount {
     const int others = plan_.world() - 1;
     const std::vector<std::int64_t> counts = plan_.counts(unit, 0);
     const auto whole = static_cast<double>(sum(counts));
+    const double of_all = distinct_of_all();
     for (int rank = 0; rank < plan_.world(); ++rank) {
       const double share = static_cast<double>(counts[static_cast<std::size_t>(rank)]) / whole;
-      const double of_others = (distinct_of_all() - distinct(rank)) * share;
+      const double of_others = (of_all - distinct(rank)) * share;
       const double by_others = distinct(rank) * (1 - share);
       const auto width = static_cast<double>(model_.hidden_size);
       double bytes = (distinct(rank) + 1) * static_cast<double>(others * kNumberBytes) +
@@ -158,18 +153,26 @@ class TrafficCount {
     }
   }
 
-  /// Share of the tokens of a MoE layer that need experts of one place of the group.
-  [[nodiscard]] double share_of_tokens(const ExpertShares& shares, int layer, int place) const {
-    const Range own = equal_part(model_.experts, plan_.dims().expert_parallel, place);
-    if (shares.empty()) return share_of_even_tokens(model_.experts, own.count(), model_.experts_per_token);
-    const std::vector<double>& of_layer = shares[static_cast<std::size_t>(layer)];
-    const double share = std::accumulate(of_layer.begin() + own.begin, of_layer.begin() + own.end, 0.0);
-    return 1 - std::pow(1 - std::min(share, 1.0), static_cast<double>(model_.experts_per_token));
+  /// Share of the tokens of a MoE layer that are sent to each place of the group.
+  [[nodiscard]] std::vector<double> shares_of_tokens(const ExpertShares& shares, int layer) const {
+    const std::int64_t places = plan_.dims().expert_parallel, k = model_.experts_per_token;
+    std::vector<double> of_places(static_cast<std::size_t>(places), 1.0);
+    for (std::int64_t place = 0; places > kGatheringRanks && place < places; ++place) {
+      const Range own = equal_part(model_.experts, places, place);
+      double& share = of_places[static_cast<std::size_t>(place)];
+      if (shares.empty()) {
+        share = share_of_even_tokens(model_.experts, own.count(), k);
+        continue;
+      }
+      const std::vector<double>& of_layer = shares[static_cast<std::size_t>(layer)];
+      const double chosen = std::accumulate(of_layer.begin() + own.begin, of_layer.begin() + own.end, 0.0);
+      share = 1 - std::pow(1 - std::min(chosen, 1.0), static_cast<double>(k));
+    }
+    return of_places;
   }
 
-  /// Counts what a rank sends for one MoE layer; `share`(rank) is that of a token's chances to need the rank's experts.
-  template <class Share>
-  void count_tokens_of(int rank, int backward_passes, const Share& share) {
+  /// Counts what ranks send for one MoE layer; `shares`: shares_of_tokens().
+  void count_tokens_of_layer(const std::vector<double>& shares, int backward_passes) {
     const ParallelDims& dims = plan_.dims();
     const auto state = static_cast<double>(model_.hidden_size * size_of(work_.dtype));
     const auto choices = static_cast<double>(model_.experts_per_token * kFloatBytes);
@@ -177,13 +180,17 @@ class TrafficCount {
     const double sent_out =
         forward_passes * (state + 2 * choices) + backward_passes * (2 * state + 2 * choices);
     const double sent_back = forward_passes * state + backward_passes * (state + choices);
-    double bytes = 0;
-    const int first = dims.group(rank) * dims.expert_parallel;
-    for (int other = first; other < first + dims.expert_parallel; ++other)
-      if (other != rank)
-        bytes += static_cast<double>(tokens(rank)) * share(other) * sent_out +
-                 static_cast<double>(tokens(other)) * share(rank) * sent_back;
-    at(rank).tokens += part_of(bytes);
+    const double all_places = std::accumulate(shares.begin(), shares.end(), 0.0);
+    for (int first = 0; first < plan_.world(); first += dims.expert_parallel) {
+      const int end = first + dims.expert_parallel;
+      std::int64_t of_group = 0;
+      for (int rank = first; rank < end; ++rank) of_group += tokens(rank);
+      for (int rank = first; rank < end; ++rank) {
+        const double own = shares[static_cast<std::size_t>(dims.place(rank))];
+        at(rank).tokens += part_of(static_cast<double>(tokens(rank)) * (all_places - own) * sent_out +
+                                   static_cast<double>(of_group - tokens(rank)) * own * sent_back);
+      }
+    }
   }
 
   /// Sums over the matrices of units that ranks share: for Adafactor squares, rows and columns, and squares of the

@@ -57,11 +57,13 @@ StepMetrics Trainer::step(std::int64_t number, const Batch& batch, double learni
     move_biases(step.metrics);
   }
   step.metrics.phase_seconds = timer_.take();
+  sent_after_step_ = binder_.mesh().traffic().sent_bytes;
   return std::move(step.metrics);
 }
 
 Trainer::StepState Trainer::begin_step(std::int64_t number, const Batch& batch, double largest_loss) {
   static_cast<void>(timer_.take());
+  counted_bytes_ += binder_.mesh().traffic().sent_bytes - sent_after_step_;  // by evaluations and saves
   dropout_.step = number;
   const ModelConfig& model = decoder_.config();
   std::vector<TrainedMicroBatch> micro_batches = split(batch);
@@ -215,7 +217,8 @@ void Trainer::reduce_norm(StepState& step) {
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.finish();
   const std::int64_t sent = binder_.mesh().traffic().sent_bytes;
-  std::array<double, 2> sums{sink_->squares(), static_cast<double>(sent - std::exchange(sent_bytes_, sent))};
+  std::array<double, 2> sums{sink_->squares(),
+                             static_cast<double>(sent - std::exchange(counted_bytes_, sent))};
   comm_.all_reduce_sum(std::span<double>(sums));
   step.metrics.communicated_bytes += static_cast<std::int64_t>(sums[1]);
   step.metrics.grad_norm = std::sqrt(sums[0]);

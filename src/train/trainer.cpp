@@ -44,7 +44,8 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
                [this](const GradientPart& sums) { sink_->take(sums); }),
       lowest_layer_(stages_.lowest_trained_layer(weights.plan())),
       layers_(decoder_, options.train.recompute, lowest_layer_, binder_.exchange()),
-      sent_bytes_(binder_.mesh().traffic().sent_bytes) {
+      counted_bytes_(binder_.mesh().traffic().sent_bytes),
+      sent_after_step_(counted_bytes_) {
   SLUICE_ASSERT(weights.paged() == nullptr || options.optimizer.gradients == GradientMode::kRelease,
                 "optimizer state on a disk needs released gradients");
   if (options.prefer && options.prefer->walks_reference())

@@ -103,7 +103,9 @@ class Trainer {
   GradientReducer reducer_;
   int lowest_layer_;  ///< the lowest layer that training changes; -1: the embedding
   RecomputedLayers layers_;
-  std::int64_t sent_bytes_;  ///< bytes that this rank had sent at the end of the last step
+  std::int64_t
+      counted_bytes_;  ///< bytes sent by this rank, of which steps have told, or which are not theirs
+  std::int64_t sent_after_step_;  ///< bytes that this rank had sent at the end of the last step
 };
 
 }  // namespace sluice

@@ -210,9 +210,9 @@ void add_plan(CommandLine& line) {
   add_size(command, "--disk-rate", arguments.disk_rate,
            "Bytes a second of a rank's disk, for memory.offload, such as 2GB");
   add_link_rate(command, "--link-rate", arguments.link_rate,
-                "Rate of a rank's link, for the seconds that a step's messages take at least, such as 1Gbit");
+                "Rate of a rank's link, for the seconds of a step, such as 1Gbit");
   command.add_option("--routing", arguments.routing,
-                     "Run whose counts of tokens tell how experts are chosen; default: evenly");
+                     "Run whose experts were chosen as here; default: evenly");
   command.add_flag("--json", arguments.json, "Print JSON");
 }
 
