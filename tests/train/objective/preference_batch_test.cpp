@@ -84,7 +84,7 @@ Expected by_autograd(const PreferSettings& s, const Batch& batch, const std::vec
   at::Tensor loss = pairs / static_cast<double>(batch.pairs.size()) + s.sft_weight * answers / answer_tokens;
   if (s.loss == PreferenceLoss::kOrpo) loss = loss + documents / document_tokens;
   loss.backward();
-  const at::Tensor grad = losses.grad();
+  const at::Tensor& grad = losses.grad();
   return {loss.item<double>(), {grad.data_ptr<double>(), grad.data_ptr<double>() + grad.numel()}};
 }
 
