@@ -1,4 +1,5 @@
 """What a run tells of how evenly its experts are used, and the losses that act on its routers."""
+import json
 import re
 import unittest
 
@@ -38,6 +39,18 @@ class Collapse(JobTest):
             self.assertIn(part, warning)
         shown = re.findall(r"step \d+/\d+ .* experts to ([0-9.]+)x, (\d+) unused", result.output)
         self.assertEqual(shown[-1], (f"{loads['busiest_load'][-1]:.1f}", str(loads["unused_experts"][-1])))
+
+    def test_tells_a_plan_which_ranks_tokens_go_to(self):
+        """In a group of more ranks than gather all tokens."""
+        self.run_of("qwen3-moe-tiny")
+        job = self.directory / "qwen3-moe-tiny.toml"
+        words = ["plan", job, "--ranks", 5, "--json"]
+        even, counted = (json.loads(sluice(*words, *more).output) for more in ([], ["--routing", self.output_of(job)]))
+        tokens = [[rank["sent_bytes"]["tokens"] for rank in plan["ranks"]] for plan in (even, counted)]
+        self.assertLess(sum(tokens[1]), sum(tokens[0]))
+        self.assertGreater(max(tokens[1]), min(tokens[1]))
+        other = self.write_job("other.toml", **reference_job("qwen3_5-moe-tiny"))
+        self.expect(sluice("plan", other, "--ranks", 5, "--routing", self.output_of(job)), 65, "plan.routing", str(self.output_of(job)))
 
     def test_names_the_keys_that_the_job_and_the_family_leave(self):
         result, _ = self.run_of("qwen3-moe-tiny", aux_loss_scope="layer", aux_loss_coefficient=0.02)
