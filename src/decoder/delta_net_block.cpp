@@ -6,7 +6,6 @@
 #include "ops/gated_delta_rule.hpp"
 #include "ops/norm.hpp"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softplus.h>
 
@@ -91,12 +90,7 @@ at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& 
 at::Tensor cached_delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
                                   const at::Tensor& x, std::span<const SequencePart> parts,
                                   DeltaNetCache& cache) {
-  std::vector<at::Tensor> outs;
-  std::int64_t row = 0;
-  for (const auto& [slots, length] : batches_of(parts, x.device())) {
-    const std::int64_t sequences = slots.size(0);
-    const at::Tensor tokens =
-        x.narrow(0, row, sequences * length).view({sequences, length, config.hidden_size});
+  return compute_in_batches(x, parts, [&](const at::Tensor& tokens, const at::Tensor& slots) {
     at::Tensor window = cache.window.index_select(0, slots), state = cache.state.index_select(0, slots);
     const Projections in = project(config, parameters, tokens);
     const at::Tensor mixed =
@@ -104,10 +98,8 @@ at::Tensor cached_delta_net_block(const ModelConfig& config, const DeltaNetParam
     const at::Tensor out = ops::continue_gated_delta_rule(rule_inputs(config, in, mixed), state);
     cache.window.index_copy_(0, slots, window);
     cache.state.index_copy_(0, slots, state);
-    outs.push_back(output(config, parameters, tokens, out, ops::Purpose::kOutput));
-    row += sequences * length;
-  }
-  return outs.size() == 1 ? outs.front() : at::cat(outs);
+    return output(config, parameters, tokens, out, ops::Purpose::kOutput);
+  });
 }
 
 }  // namespace sluice

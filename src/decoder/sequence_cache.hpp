@@ -5,6 +5,7 @@
 #include "model/model_config.hpp"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 
 #include <cstdint>
 #include <span>
@@ -89,5 +90,20 @@ struct SequenceBatch {
 };
 /// On `device`.
 [[nodiscard]] std::vector<SequenceBatch> batches_of(std::span<const SequencePart> parts, at::Device device);
+
+/// Results [T, width] for the newest tokens x [T, hidden] of some sequences: compute(tokens [n, L, hidden], slots [n])
+/// returns those of a batch of them, [n * L, width].
+template <class Compute>
+[[nodiscard]] at::Tensor compute_in_batches(const at::Tensor& x, std::span<const SequencePart> parts,
+                                            const Compute& compute) {
+  std::vector<at::Tensor> outs;
+  std::int64_t row = 0;
+  for (const SequenceBatch& batch : batches_of(parts, x.device())) {
+    const std::int64_t sequences = batch.slots.size(0), rows = sequences * batch.tokens;
+    outs.push_back(compute(x.narrow(0, row, rows).view({sequences, batch.tokens, x.size(1)}), batch.slots));
+    row += rows;
+  }
+  return outs.size() == 1 ? outs.front() : at::cat(outs);
+}
 
 }  // namespace sluice

@@ -3,8 +3,6 @@
 #include "model/blocks/short_conv.hpp"
 #include "ops/causal_conv.hpp"
 
-#include <ATen/ops/cat.h>
-
 #include <vector>
 
 namespace sluice {
@@ -48,21 +46,14 @@ at::Tensor short_conv_block(const ModelConfig& config, const ShortConvParameters
 at::Tensor cached_short_conv_block(const ModelConfig& config, const ShortConvParameters& parameters,
                                    const at::Tensor& x, std::span<const SequencePart> parts,
                                    ShortConvCache& cache) {
-  std::vector<at::Tensor> outs;
-  std::int64_t row = 0;
-  for (const auto& [slots, length] : batches_of(parts, x.device())) {
-    const std::int64_t sequences = slots.size(0);
-    const GatedInputs in =
-        project(config, parameters,
-                x.narrow(0, row, sequences * length).view({sequences, length, config.hidden_size}));
+  return compute_in_batches(x, parts, [&](const at::Tensor& tokens, const at::Tensor& slots) {
+    const GatedInputs in = project(config, parameters, tokens);
     at::Tensor window = cache.window.index_select(0, slots);
     const at::Tensor mixed =
         ops::continue_causal_conv(in.gated, parameters.conv, ops::ConvActivation::kNone, window);
     cache.window.index_copy_(0, slots, window);
-    outs.push_back(output(config, parameters, in, mixed, ops::Purpose::kOutput));
-    row += sequences * length;
-  }
-  return outs.size() == 1 ? outs.front() : at::cat(outs);
+    return output(config, parameters, in, mixed, ops::Purpose::kOutput);
+  });
 }
 
 }  // namespace sluice
