@@ -181,15 +181,21 @@ void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_
                               model.layer_count(), *max_window_layers));
 }
 
-void read_windows(const ConfigReader& config, std::int64_t window, ModelConfig& model) {
+bool read_layer_mixers(const ConfigReader& config, std::string_view other_name, AttentionKind other,
+                       ModelConfig& model) {
   constexpr const char* kTypes = "layer_types";
   const auto types = read_layer_kinds(config, kTypes, model);
   for (std::size_t layer = 0; types && layer < types->size(); ++layer) {
     const std::string& type = (*types)[layer];
-    if (type != "sliding_attention" && type != "full_attention")
-      config.refuse(kTypes, "'sliding_attention' or 'full_attention' for each layer");
-    model.attention[layer] = type == "full_attention" ? AttentionKind::kFull : AttentionKind::kSliding;
+    if (type != other_name && type != "full_attention")
+      config.refuse(kTypes, fmt::format("'{}' or 'full_attention' for each layer", other_name));
+    model.attention[layer] = type == "full_attention" ? AttentionKind::kFull : other;
   }
+  return types.has_value();
+}
+
+void read_windows(const ConfigReader& config, std::int64_t window, ModelConfig& model) {
+  read_layer_mixers(config, "sliding_attention", AttentionKind::kSliding, model);
   if (std::ranges::count(model.attention, AttentionKind::kSliding) == 0) return;
   constexpr const char* kWindow = "sliding_window";
   if (config.is_null(kWindow)) config.refuse(kWindow, "an integer, as layers have 'sliding_attention'");

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sluice {
@@ -80,6 +81,11 @@ void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, Mod
 /// sliding_window are refused too.
 void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_window_layers,
                     const ModelConfig& model);
+
+/// Reads the token mixer of each layer from layer_types, where a layer is "full_attention" or, with the mixer `other`,
+/// `other_name`. Returns whether the key is there; without it the mixers stay as they are.
+bool read_layer_mixers(const ConfigReader& config, std::string_view other_name, AttentionKind other,
+                       ModelConfig& model);
 
 /// Reads from layer_types which layers have a window; without the key the kinds stay as they are. Then, if any
 /// has one, its size: `window` without the key sliding_window.

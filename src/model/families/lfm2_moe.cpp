@@ -15,15 +15,8 @@ namespace sluice {
 namespace {
 
 void read_mixers(const ConfigReader& config, ModelConfig& model) {
-  constexpr const char* kTypes = "layer_types";
-  const auto types = read_layer_kinds(config, kTypes, model);
-  if (!types) config.refuse(kTypes, "'conv' or 'full_attention' for each layer");
-  for (std::size_t layer = 0; layer < types->size(); ++layer) {
-    const std::string& type = (*types)[layer];
-    if (type != "conv" && type != "full_attention")
-      config.refuse(kTypes, "'conv' or 'full_attention' for each layer");
-    if (type == "conv") model.attention[layer] = AttentionKind::kShortConv;
-  }
+  if (!read_layer_mixers(config, "conv", AttentionKind::kShortConv, model))
+    config.refuse("layer_types", "'conv' or 'full_attention' for each layer");
   model.short_conv_taps = config.integer({"conv_L_cache"}, 3, 1, 1024);
   if (config.boolean({"conv_bias"}, false)) config.refuse("conv_bias", "false");
 }

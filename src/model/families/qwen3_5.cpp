@@ -20,20 +20,11 @@ constexpr std::int64_t kMaxHeadDim = 65'536;
 
 /// Reads the kinds of attention: three linear layers, then a full one, unless layer_types names each layer.
 void read_attention_kinds(const ConfigReader& config, ModelConfig& model) {
-  const auto types = read_layer_kinds(config, "layer_types", model);
-  if (!types) {
-    const std::int64_t interval = config.integer({"full_attention_interval"}, 4);
-    for (std::int64_t layer = 0; layer < model.layer_count(); ++layer)
-      if ((layer + 1) % interval != 0)
-        model.attention[static_cast<std::size_t>(layer)] = AttentionKind::kLinear;
-    return;
-  }
-  for (std::size_t layer = 0; layer < types->size(); ++layer) {
-    const std::string& type = (*types)[layer];
-    if (type != "linear_attention" && type != "full_attention")
-      config.refuse("layer_types", "'linear_attention' or 'full_attention' for each layer");
-    if (type == "linear_attention") model.attention[layer] = AttentionKind::kLinear;
-  }
+  if (read_layer_mixers(config, "linear_attention", AttentionKind::kLinear, model)) return;
+  const std::int64_t interval = config.integer({"full_attention_interval"}, 4);
+  for (std::int64_t layer = 0; layer < model.layer_count(); ++layer)
+    if ((layer + 1) % interval != 0)
+      model.attention[static_cast<std::size_t>(layer)] = AttentionKind::kLinear;
 }
 
 void read_linear_attention(const ConfigReader& config, ModelConfig& model) {
