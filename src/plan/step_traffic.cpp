@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 namespace sluice {
 namespace {
@@ -83,14 +82,14 @@ class TrafficCount {
   }
 
   /// Sums over ranks, and the batch that rank 0 hands out.
-  void count_rest(const OptimizerLayout* layout) {
+  void count_rest(const ParameterManifest& manifest) {
     const auto sum_of = [&](std::int64_t numbers) { return sum_bytes(numbers, plan_.world()); };
     const std::int64_t bytes = 2 * sum_of(model_.moe_layer_count() * model_.experts) +
                                sum_of(work_.has_z_loss ? 1 : 0) + backward_passes_ * (sum_of(1) + sum_of(2));
     for (int rank = 0; rank < plan_.world(); ++rank) at(rank).other += bytes;
     for (int rank = 1; rank < plan_.world(); ++rank)
       at(0).batch += sequences(rank) * (work_.pass_length + 1) * std::int64_t{sizeof(std::int64_t)};
-    if (layout != nullptr) count_sums_of_matrices(*layout);
+    if (work_.trains) count_sums_of_matrices(manifest);
   }
 
   std::vector<StepTraffic> done() { return std::move(ranks_); }
@@ -195,13 +194,16 @@ class TrafficCount {
 
   /// Sums over the matrices of units that ranks share: for Adafactor squares, rows and columns, and squares of the
   /// update; for a norm of each matrix its squares.
-  void count_sums_of_matrices(const OptimizerLayout& layout) {
+  void count_sums_of_matrices(const ParameterManifest& manifest) {
     const bool is_factored = work_.optimizer.state == StateFormat::kFactored;
+    const bool clips_matrices = work_.optimizer.clip == ClipRule::kUnit;
+    if (!is_factored && !clips_matrices) return;
+    const OptimizerLayout layout(manifest, plan_, 0, work_.optimizer, work_.dtype);
     for (int unit = 0; unit < layout.units(); ++unit) {
       if (!plan_.is_trained(unit) || plan_.sharers(unit) == 1) continue;
       std::int64_t numbers = 0;
       for (const MatrixState& matrix : layout.matrices(unit)) {
-        if (work_.optimizer.clip == ClipRule::kUnit) ++numbers;
+        if (clips_matrices) ++numbers;
         if (is_factored) numbers += 3 + (matrix.shape.is_vector() ? 0 : matrix.shape.columns);
       }
       for (int rank = 0; rank < plan_.world(); ++rank)
@@ -249,11 +251,7 @@ std::vector<StepTraffic> plan_step_traffic(const ModelConfig& model, const Param
   count.count_layers();
   count.count_vocabulary();
   count.count_tokens(shares);
-  std::optional<OptimizerLayout> layout;
-  const bool sums_matrices =
-      work.optimizer.state == StateFormat::kFactored || work.optimizer.clip == ClipRule::kUnit;
-  if (work.trains && sums_matrices) layout.emplace(manifest, plan, 0, work.optimizer, work.dtype);
-  count.count_rest(layout ? &*layout : nullptr);
+  count.count_rest(manifest);
   return count.done();
 }
 

@@ -175,7 +175,10 @@ JobPlan JobPlan::make(Communicator& comm, std::shared_ptr<const Blueprint> writt
 
 /// This plan with frozen dense weights kept, if all ranks then fit without more on a disk; else this plan.
 JobPlan JobPlan::keep_frozen_where_it_fits() const {
-  if (machine.ranks() == 1 || computes_on_gpus() || !lack.empty()) return *this;
+  const bool has_any = std::ranges::any_of(blueprint->layouts.units, [](const FlatLayout& unit) {
+    return !unit.is_trained() && unit.kind() != UnitKind::kExperts;
+  });
+  if (!has_any || machine.ranks() == 1 || computes_on_gpus() || !lack.empty()) return *this;
   JobPlan kept = with([](JobConfig& config) { config.parallel.frozen = FrozenWeights::kKept; });
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const bool fits = kept.ranks[rank].peak() <= usable_bytes(machine.growth_limits[rank]);
