@@ -32,7 +32,7 @@ PeftAdapter read_peft_adapter(const std::filesystem::path& directory, const Para
   const InputFile file = InputFile::open(directory / kPeftWeightsFile);
   adapter.files.push_back({directory / kPeftWeightsFile, file.size_bytes()});
   const SafetensorsHeader header = read_safetensors_header(file);
-  const PeftTargets targets(config);
+  const PeftTargets targets(config, manifest);
   PeftMatch match(config, targets, manifest);
   for (const SafetensorsEntry& entry : header.entries) match.add(entry);
   match.finish(adapter.files.front().path.string(), adapter);

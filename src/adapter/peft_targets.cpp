@@ -2,7 +2,6 @@
 
 #include "adapter/peft_names.hpp"
 #include "manifest/adapter.hpp"
-#include "manifest/spelling.hpp"
 
 #include <fmt/format.h>
 
@@ -42,33 +41,32 @@ std::int64_t layer_of(std::string_view name) {
   return layer;
 }
 
-/// Whether `holds` is true of a name as in the text model, as in a wrapper around it, or as in a module tree that
-/// names mixtures otherwise.
+}  // namespace
+
 template <class Holds>
-bool holds_in_a_tree(const std::string& name, Holds holds) {
-  return holds(name) || holds(in_tree(name, kWrappedTree)) || holds(spelled(name, kLfm2Experts));
+bool PeftTargets::holds_in_a_tree(const std::string& name, Holds holds) const {
+  return holds(name) || holds(in_tree(name, kWrappedTree)) || holds(manifest_.tree_name(name));
 }
 
 template <class T>
-const T* first_match(const std::vector<std::pair<text::NameExpression, T>>& patterns,
-                     const std::string& name) {
+const T* PeftTargets::first_match(const Compiled<T>& patterns, const std::string& name) const {
   const auto found = std::ranges::find_if(patterns, [&](const auto& pattern) {
     return holds_in_a_tree(name, [&](const std::string& spelled) { return pattern.first.matches(spelled); });
   });
   return found == patterns.end() ? nullptr : &found->second;
 }
 
-}  // namespace
-
-bool PeftTargets::NameSet::has(const std::string& name) const {
+bool PeftTargets::is_in(const NameSet& set, const std::string& name) const {
   return holds_in_a_tree(name, [&](const std::string& spelled) {
-    if (expression) return expression->matches(spelled);
-    return std::ranges::any_of(names, [&](const std::string& end) { return ends_with_name(spelled, end); });
+    if (set.expression) return set.expression->matches(spelled);
+    return std::ranges::any_of(set.names,
+                               [&](const std::string& end) { return ends_with_name(spelled, end); });
   });
 }
 
-PeftTargets::PeftTargets(const PeftConfig& config)
+PeftTargets::PeftTargets(const PeftConfig& config, const ParameterManifest& manifest)
     : config_(config),
+      manifest_(manifest),
       all_linear_(is_all_linear(config.target_modules)),
       modules_(all_linear_ ? NameSet{} : names_of(config.target_modules, "target_modules")),
       excluded_(names_of(config.exclude_modules, "exclude_modules")) {
@@ -84,9 +82,9 @@ PeftTargets::NameSet PeftTargets::names_of(const PeftConfig::Names& names, std::
 }
 
 bool PeftTargets::means_module(const std::string& name) const {
-  if (excluded_.has(name)) return false;
+  if (is_in(excluded_, name)) return false;
   if (all_linear_) return true;
-  if (!modules_.has(name)) return false;
+  if (!is_in(modules_, name)) return false;
   const bool is_exact = holds_in_a_tree(name, [&](const std::string& spelled) {
     return std::ranges::find(modules_.names, spelled) != modules_.names.end();
   });

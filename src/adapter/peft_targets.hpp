@@ -2,6 +2,7 @@
 #pragma once
 
 #include "adapter/peft_config.hpp"
+#include "manifest/manifest.hpp"
 #include "text/matching/name_expression.hpp"
 
 #include <cstdint>
@@ -14,11 +15,11 @@
 namespace sluice {
 
 /// Targets of a configuration. Names are those of the text model; the configuration may use those of a
-/// wrapper.
+/// wrapper, or of transformers' module tree.
 class PeftTargets {
  public:
-  /// Error(kBadData) for an invalid pattern. `config` must outlive this object.
-  explicit PeftTargets(const PeftConfig& config);
+  /// Error(kBadData) for an invalid pattern. `config` and the model's manifest must outlive this object.
+  PeftTargets(const PeftConfig& config, const ParameterManifest& manifest);
 
   /// Whether target_modules select a module: "model.layers.0.self_attn.q_proj". "all-linear" selects each one
   /// that is not excluded: which of them are linear is the model's to tell.
@@ -36,16 +37,23 @@ class PeftTargets {
   struct NameSet {
     std::vector<std::string> names;
     std::optional<text::NameExpression> expression;
-
-    [[nodiscard]] bool has(const std::string& name) const;
   };
   template <class T>
   using Compiled = std::vector<std::pair<text::NameExpression, T>>;
 
+  /// Whether `holds` is true of a name as in the text model, as in a wrapper around it, or as in transformers' module
+  /// tree.
+  template <class Holds>
+  [[nodiscard]] bool holds_in_a_tree(const std::string& name, Holds holds) const;
+  /// Value of the first pattern that matches a name; null if none does.
+  template <class T>
+  [[nodiscard]] const T* first_match(const Compiled<T>& patterns, const std::string& name) const;
+  [[nodiscard]] bool is_in(const NameSet& set, const std::string& name) const;
   [[nodiscard]] NameSet names_of(const PeftConfig::Names& names, std::string_view key) const;
   [[nodiscard]] bool is_in_layers(std::string_view name) const;
 
   const PeftConfig& config_;
+  const ParameterManifest& manifest_;
   bool all_linear_;
   NameSet modules_, excluded_;
   Compiled<std::int64_t> ranks_;

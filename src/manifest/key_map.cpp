@@ -227,7 +227,7 @@ std::vector<PublishedTensor> KeyMap::published(ExpertLayout layout) const {
         for (const JoinedTensor* published : here->second)
           out.push_back({published->name, {published->shape, published->ranges}});
     } else if (info.role != Role::kExpert || layout == ExpertLayout::kFused ||
-               manifest_.has_transposed_experts()) {
+               manifest_.has_fused_experts()) {
       out.push_back({info.name, whole(manifest_, tensor)});
     } else if (info.name.ends_with(kGateUp)) {
       publish_experts(manifest_, tensor, out);

@@ -144,7 +144,7 @@ std::string ParameterManifest::published_name(std::string name) const {
 }
 
 std::string ParameterManifest::tree_name(std::string name) const {
-  return published_experts_.is_in_tree ? spelled(std::move(name), published_experts_) : name;
+  return spelled(std::move(name), tree_experts_);
 }
 
 void ParameterManifest::freeze(int index) {

@@ -123,6 +123,8 @@ class ParameterManifest {
   }
   /// Sets the spelling of router and experts in which checkpoints are written.
   void set_published_experts(const ExpertSpelling& spelling) { published_experts_ = spelling; }
+  /// Sets the spelling of router and experts in transformers' module tree.
+  void set_tree_experts(const ExpertSpelling& spelling) { tree_experts_ = spelling; }
 
   /// Joins tensors that were added before: checkpoints hold one tensor `name` in their place, which
   /// concatenates, for each of `groups` in turn, the rows of that group from each of `parts`. All rows of the
@@ -139,6 +141,11 @@ class ParameterManifest {
   /// transpose of the manifest's: [E, H, 2I] and [E, I, H]. Codes of quantised experts are not transposed.
   void set_transposed_experts() { transposed_experts_ = true; }
   [[nodiscard]] bool has_transposed_experts() const { return transposed_experts_; }
+
+  /// Makes checkpoints hold all experts of a layer in two tensors, which have no name for a single expert's.
+  void set_fused_experts() { fused_experts_ = true; }
+  /// Whether checkpoints always hold all experts of a layer in two tensors.
+  [[nodiscard]] bool has_fused_experts() const { return fused_experts_ || transposed_experts_; }
 
   /// Name of a tensor of the text model in the module tree of its wrapper.
   [[nodiscard]] std::string wrapped_name(std::string name) const;
@@ -185,8 +192,8 @@ class ParameterManifest {
   std::vector<ForeignPart> foreign_parts_;
   Range prediction_layers_;
   std::string published_prefix_ = "model.", outer_prefix_;
-  ExpertSpelling published_experts_ = kPlainExperts;
-  bool transposed_experts_ = false;
+  ExpertSpelling published_experts_ = kPlainExperts, tree_experts_ = kPlainExperts;
+  bool transposed_experts_ = false, fused_experts_ = false;
 };
 
 }  // namespace sluice

@@ -6,8 +6,9 @@
 namespace sluice {
 namespace {
 
-constexpr std::array kPublishedExperts{kMixtralExperts, kErnieExperts,  kHy3Experts,
-                                       kBailingExperts, kExaoneExperts, kLfm2Experts};
+// A router's name that begins as another's comes first.
+constexpr std::array kPublishedExperts{kMixtralExperts, kErnieExperts, kHy3Experts,     kBailingExperts,
+                                       kExaoneExperts,  kLfm2Experts,  kGraniteExperts, kGraniteTree};
 
 std::string between(std::string_view before, std::string_view text, std::string_view after) {
   return std::string(before).append(text).append(after);
@@ -31,7 +32,9 @@ std::string respelled(std::string name, const ExpertSpelling& from, const Expert
   if (at == std::string::npos) return name;
   const std::string before = between(std::string_view(name).substr(0, at), ".", to.block) + ".";
   const std::string_view rest = std::string_view(name).substr(at + block.size());
-  if (rest == from.bias) return before + std::string(to.bias);
+  for (const auto tensor :
+       {&ExpertSpelling::bias, &ExpertSpelling::fused_gate_up, &ExpertSpelling::fused_down})
+    if (rest == from.*tensor) return before + std::string(to.*tensor);
   for (const auto module : {&ExpertSpelling::router, &ExpertSpelling::shared})
     if (const std::string start = between(from.*module, ".", ""); rest.starts_with(start))
       return before + between(to.*module, ".", rest.substr(start.size()));

@@ -9,11 +9,11 @@ namespace sluice {
 
 /// Spelling of the names in a layer's mixture of experts: `layers.3.BLOCK.experts.7.GATE.weight`,
 /// `layers.3.BLOCK.ROUTER.weight`, `layers.3.BLOCK.BIAS` for the correction bias,
-/// `layers.3.BLOCK.SHARED.up_proj.weight`.
+/// `layers.3.BLOCK.SHARED.up_proj.weight`, `layers.3.BLOCK.FUSED_DOWN` for all experts in one tensor.
 struct ExpertSpelling {
   std::string_view block, gate, up, down, bias;
   std::string_view router = "gate", shared = "shared_experts";
-  bool is_in_tree = false;  ///< whether transformers' module tree has these names, too
+  std::string_view fused_gate_up = "experts.gate_up_proj", fused_down = "experts.down_proj";
 };
 /// Names of transformers' module tree, and of published checkpoints of Qwen and OLMoE.
 inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "down_proj",
@@ -36,12 +36,23 @@ inline constexpr ExpertSpelling kBailingExperts{"mlp", "gate_proj", "up_proj", "
 inline constexpr ExpertSpelling kExaoneExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                                "e_score_correction_bias"};
 /// Names in published checkpoints of LFM2, and in its module tree.
-inline constexpr ExpertSpelling kLfm2Experts{.block = "feed_forward",
-                                             .gate = "w1",
-                                             .up = "w3",
-                                             .down = "w2",
-                                             .bias = "expert_bias",
-                                             .is_in_tree = true};
+inline constexpr ExpertSpelling kLfm2Experts{
+    .block = "feed_forward", .gate = "w1", .up = "w3", .down = "w2", .bias = "expert_bias"};
+/// Names of Granite's module tree, and those of its published checkpoints.
+inline constexpr ExpertSpelling kGraniteTree{.block = "block_sparse_moe",
+                                             .gate = "gate_proj",
+                                             .up = "up_proj",
+                                             .down = "down_proj",
+                                             .bias = "e_score_correction_bias",
+                                             .router = "router"};
+inline constexpr ExpertSpelling kGraniteExperts{.block = "block_sparse_moe",
+                                                .gate = "gate_proj",
+                                                .up = "up_proj",
+                                                .down = "down_proj",
+                                                .bias = "e_score_correction_bias",
+                                                .router = "router.layer",
+                                                .fused_gate_up = "input_linear.weight",
+                                                .fused_down = "output_linear.weight"};
 
 /// Plain name of a checkpoint tensor: its name in transformers' text-model tree, whatever wrapper and
 /// spelling the checkpoint has. "model.language_model.norm.weight" and "language_model.model.norm.weight"

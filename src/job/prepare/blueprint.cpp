@@ -57,7 +57,7 @@ ModelDescription describe_model_of(const ModelSettings& settings) {
 }
 
 void require_writable_experts(const JobConfig& config, const ModelDescription& model) {
-  if (config.export_.experts != ExportExperts::kPerExpert || !model.manifest.has_transposed_experts()) return;
+  if (config.export_.experts != ExportExperts::kPerExpert || !model.manifest.has_fused_experts()) return;
   fail({ExitCode::kBadConfig, "job.not_for_model"},
        "export.experts: found \"per_expert\", expected \"source\" or \"fused\": checkpoints of {} have all "
        "experts of a layer in one tensor, and no name for one of them",

@@ -70,6 +70,7 @@ ModelConfig read_lfm2_moe_config(const ConfigReader& config) {
 ParameterManifest describe_lfm2_moe(const ModelConfig& config, DType dtype) {
   ParameterManifest manifest = describe_decoder(config, dtype);
   manifest.set_published_experts(kLfm2Experts);
+  manifest.set_tree_experts(kLfm2Experts);
   for (int layer = 0; layer < config.layer_count(); ++layer) publish_layer(config, layer, manifest);
   publish_as("model.embedding_norm.weight", {std::string(blocks::norms::kFinal)}, manifest);
   return manifest;
