@@ -21,7 +21,8 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
 }
 
 ops::AttentionForm form_of(const ModelConfig& config, const AttentionParameters& parameters) {
-  return {1 / std::sqrt(static_cast<double>(config.head_dim)), parameters.window, parameters.sinks};
+  return {config.score_factor.value_or(1 / std::sqrt(static_cast<double>(config.head_dim))),
+          parameters.window, parameters.sinks};
 }
 
 /// Queries, keys, values and gates of tokens: [b, L, heads, head_dim]; no gate where the model has none.

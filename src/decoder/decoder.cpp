@@ -7,6 +7,7 @@
 #include "ops/embedding.hpp"
 #include "ops/runtime/graph_gradient.hpp"
 
+#include <ATen/ops/add.h>
 #include <torch/types.h>
 
 #include <type_traits>
@@ -65,18 +66,30 @@ Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::in
 at::Tensor Decoder::embed(const at::Tensor& ids) const {
   std::vector<std::int64_t> shape = ids.sizes().vec();
   shape.push_back(config_.hidden_size);
-  return ops::embedding(ids.flatten(), embedding_).view(shape);
+  at::Tensor out = ops::embedding(ids.flatten(), embedding_).view(shape);
+  return config_.embedding_factor == 1 ? out : out.mul_(config_.embedding_factor);
+}
+
+at::Tensor Decoder::lookup_gradient(const at::Tensor& d_out) const {
+  const at::Tensor rows = d_out.reshape({-1, config_.hidden_size});
+  return config_.embedding_factor == 1 ? rows : rows * config_.embedding_factor;
 }
 
 void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const {
-  ops::embedding_backward(ids.flatten(), d_out.reshape({-1, config_.hidden_size}), embedding_,
-                          config_.padding_token);
+  ops::embedding_backward(ids.flatten(), lookup_gradient(d_out), embedding_, config_.padding_token);
 }
 
 void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out,
                              const ops::TableRows& rows) const {
-  ops::embedding_backward(ids.flatten(), d_out.reshape({-1, config_.hidden_size}), rows,
-                          config_.padding_token);
+  ops::embedding_backward(ids.flatten(), lookup_gradient(d_out), rows, config_.padding_token);
+}
+
+at::Tensor Decoder::with_branch(const at::Tensor& x, const at::Tensor& branch) const {
+  return at::add(x, branch, config_.residual_factor);
+}
+
+at::Tensor Decoder::branch_gradient(const at::Tensor& d_out) const {
+  return config_.residual_factor == 1 ? d_out : d_out * config_.residual_factor;
 }
 
 at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
@@ -94,7 +107,7 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
     else
       return delta_net_block(config_, mixer, normalised, documents, purpose);
   };
-  return x + std::visit(mix, p.mixer);
+  return with_branch(x, std::visit(mix, p.mixer));
 }
 
 at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
@@ -112,7 +125,7 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
     else
       return cached_delta_net_block(config_, mixer, normalised, parts, cache.delta_net(index));
   };
-  return x + std::visit(mix, p.mixer);
+  return with_branch(x, std::visit(mix, p.mixer));
 }
 
 RotaryTables Decoder::rotary_rows(std::span<const SequencePart> parts) const {
@@ -131,10 +144,10 @@ at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingReco
   const auto* moe = std::get_if<MoeParameters>(&p.mlp);
   const bool is_for_graph = d_out.defined();
   const at::Tensor fed = moe ? moe_block(config_, *moe, tokens, record, sums, probability_grad, exchange,
-                                         is_for_graph ? rows(d_out) : d_out)
+                                         is_for_graph ? branch_gradient(rows(d_out)) : d_out)
                              : dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens,
                                          is_for_graph ? ops::Purpose::kGraph : ops::Purpose::kOutput);
-  return mixed + fed.view_as(mixed);
+  return with_branch(mixed, fed.view_as(mixed));
 }
 
 void Decoder::participate_without_tokens(int index, ops::TokenExchange& exchange) const {
@@ -155,13 +168,18 @@ RoutingSums Decoder::no_routing(int index) const {
           at::zeros({}, options.dtype(at::kDouble))};
 }
 
+at::Tensor Decoder::head_input(const at::Tensor& x) const {
+  const at::Tensor hidden = block_norm(config_, x, final_norm_);
+  return config_.logit_divisor == 1 ? hidden : hidden / config_.logit_divisor;
+}
+
 Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets,
                             const ops::LossCoefficients& coefficients,
                             const ops::BesideTargets& beside) const {
   const bool want_grad = !std::holds_alternative<ops::NoLossGradient>(coefficients);
   const at::AutoGradMode grad_mode(want_grad);
   const at::Tensor input = x.detach().requires_grad_(want_grad);
-  const at::Tensor hidden = block_norm(config_, input, final_norm_).view({-1, config_.hidden_size});
+  const at::Tensor hidden = head_input(input).view({-1, config_.hidden_size});
   const ops::CrossEntropy loss =
       ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), coefficients, beside);
   Head made{loss.losses.view_as(targets), {}, {}, loss.distribution, loss.taught};
@@ -174,7 +192,7 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets,
 
 at::Tensor Decoder::logits(const at::Tensor& x) const {
   const at::NoGradGuard no_grad;
-  return ops::logits(block_norm(config_, x, final_norm_), head_);
+  return ops::logits(head_input(x), head_);
 }
 
 }  // namespace sluice

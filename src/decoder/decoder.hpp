@@ -119,6 +119,14 @@ class Decoder {
   [[nodiscard]] const LayerParameters& parameters(int index) const {
     return layers_[static_cast<std::size_t>(index)];
   }
+  /// Gradient of looked-up rows [T, hidden] for the gradient d_out [..., hidden] of embed().
+  [[nodiscard]] at::Tensor lookup_gradient(const at::Tensor& d_out) const;
+  /// Hidden states x plus what a token mixer or an MLP made of them, of the same shape.
+  [[nodiscard]] at::Tensor with_branch(const at::Tensor& x, const at::Tensor& branch) const;
+  /// Gradient of `branch` for the gradient d_out of with_branch(), of the same shape.
+  [[nodiscard]] at::Tensor branch_gradient(const at::Tensor& d_out) const;
+  /// What the head multiplies, for the last hidden states x [..., hidden], of the same shape.
+  [[nodiscard]] at::Tensor head_input(const at::Tensor& x) const;
 
   ModelConfig config_;
   ops::Parameter embedding_, final_norm_;

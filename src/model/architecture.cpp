@@ -15,6 +15,7 @@
 #include "model/families/glm4_moe.hpp"
 #include "model/families/glm4_moe_lite.hpp"
 #include "model/families/gpt_oss.hpp"
+#include "model/families/granitemoe.hpp"
 #include "model/families/hy_v3.hpp"
 #include "model/families/lfm2_moe.hpp"
 #include "model/families/mellum.hpp"
@@ -51,6 +52,7 @@ constexpr std::array kArchitectures{
     Architecture{"glm4_moe_lite", read_glm4_moe_lite_config, describe_deepseek_v3},
     Architecture{"glm_moe_dsa", read_glm_moe_dsa_config, describe_indexed},
     Architecture{"gpt_oss", read_gpt_oss_config, describe_gpt_oss},
+    Architecture{"granitemoe", read_granitemoe_config, describe_granitemoe},
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"kimi_k25", read_kimi_k25_config, describe_kimi_k25},
@@ -86,8 +88,7 @@ constexpr std::array kUnbuilt{
     Unbuilt{"gemma4", "heads by kind of layer, norms behind blocks, and a dense MLP beside the experts"},
     Unbuilt{"gemma4_text", "heads by kind of layer, norms behind blocks, and a dense MLP beside the experts"},
     Unbuilt{"glm5_next", "delta nets whose decay is by channel, and several residual streams"},
-    Unbuilt{"granitemoe", "factors of embedding, residual, scores and logits"},
-    Unbuilt{"granitemoehybrid", "Mamba-2, and factors of embedding, residual, scores and logits"},
+    Unbuilt{"granitemoehybrid", "Mamba-2"},
     Unbuilt{"kimi_linear", "delta nets whose decay is by channel"},
     Unbuilt{"laguna", "heads by layer, and gates of attention from a projection of their own"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},

@@ -24,7 +24,8 @@ void refuse_unsupported(const ConfigReader& config, const CommonDefaults& defaul
   if (!defaults.takes_attention_bias && config.boolean({"attention_bias"}, false))
     config.refuse("attention_bias", "false");
   if (config.boolean({"use_sliding_window"}, false)) config.refuse("use_sliding_window", "false");
-  if (config.number({"attention_dropout"}, 0.0) != 0.0) config.refuse("attention_dropout", "0");
+  if (!defaults.ignores_attention_dropout && config.number({"attention_dropout"}, 0.0) != 0.0)
+    config.refuse("attention_dropout", "0");
 }
 
 /// Number of key heads. Sizes have no defaults of ours; this one has transformers' default, which differs
@@ -81,6 +82,7 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   model.hidden_size = config.integer({"hidden_size"});
   read_heads(config, defaults, model);
   model.attention_bias = config.boolean({"attention_bias"}, false);
+  model.attention_dropout = config.number({"attention_dropout"}, 0.0);
   if (!defaults.rotary_by_kind) model.rotary = read_rotary_config(config, defaults, model.head_dim);
   const auto layers = static_cast<std::size_t>(config.integer({"num_hidden_layers"}, {}, 1, kMaxLayers));
   model.layers.assign(layers, MlpKind::kDense);

@@ -25,6 +25,8 @@ struct CommonDefaults {
   /// Share of a head that is rotated, by default; nothing: all of it, and no key may say less.
   std::optional<double> partial_rotary_factor{};
   bool takes_attention_bias = false;  ///< whether attention_bias may be true
+  /// Whether attention_dropout may be above 0: published by models that are not trained with it here.
+  bool ignores_attention_dropout = false;
   const char* rms_norm_eps_key = "rms_norm_eps";
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;

@@ -135,12 +135,19 @@ struct ModelConfig {
   bool attention_output_bias = false;  ///< whether attention's output projection has a bias
   /// Whether each head has a sink: a logit that takes part in the softmax, but has no value.
   bool attention_sinks = false;
+  /// Factor of scores of full and sliding attention; nothing: 1 / sqrt(head_dim).
+  std::optional<double> score_factor;
+  /// Dropout of attention probabilities that config.json asks for; no block applies it.
+  double attention_dropout = 0;
   std::int64_t sliding_window =
       0;  ///< tokens that a token attends to in layers of AttentionKind::kSliding, itself included
   bool attention_output_gate = false;  ///< whether the output of full attention has a gate
   /// Whether norms multiply by 1 + weight; a delta net's own norm does not.
   bool zero_centred_norms = false;
   bool unrounded_norms = false;        ///< whether norms multiply by the weight before they round
+  double embedding_factor = 1;         ///< factor of embeddings
+  double residual_factor = 1;          ///< factor of what token mixers and MLPs add to the hidden states
+  double logit_divisor = 1;            ///< divisor of logits
   std::int64_t intermediate_size = 0;  ///< width of dense feed-forward layers
   SequenceLimit sequence_limit;
   std::int64_t max_positions = 0;        ///< max_position_embeddings; 0 if config.json has none

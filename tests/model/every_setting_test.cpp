@@ -30,6 +30,7 @@ const std::map<std::string, std::string> kWithoutNumbers{
     {"max_window_layers", "layers from there on have no window that is computed"},
     {"index_topk", "limit on the length of sequences"},
     {"llama_4_scaling_beta", "growth of queries behind that limit"},
+    {"attention_dropout", "no block applies it"},
     {"rotary_dim", "share of a head that rope_parameters has too"},
     {"/partial_rotary_factor", "rope_parameters has it too"},
     {"/text_config/partial_rotary_factor", "rope_parameters has it too"},

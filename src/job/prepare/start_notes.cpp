@@ -59,6 +59,10 @@ std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& m
     notes.push_back(fmt::format(
         "config.json has keys that this version does not know, and leaves out what they would change: {}",
         join_some(model.unknown_keys, 20)));
+  if (is_training(config.job.kind) && model.attention_dropout > 0)
+    notes.push_back(
+        fmt::format("config.json asks for an attention_dropout of {}, which no training applies here",
+                    model.attention_dropout));
   if (!is_training(config.job.kind) && !evaluates_tokens(config.job.kind)) return notes;
   if (is_training(config.job.kind) && !config.checkpoint.saves() && !config.export_.ends_with_export())
     notes.push_back(

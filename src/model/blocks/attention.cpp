@@ -55,9 +55,11 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
 }
 
 std::vector<Setting> settings(const ModelConfig& config) {
-  return {{"num_attention_heads", fmt::to_string(config.attention_heads)},
-          {"num_key_value_heads", fmt::to_string(config.key_value_heads)},
-          {"head_dim", fmt::to_string(config.head_dim)}};
+  std::vector<Setting> out{{"num_attention_heads", fmt::to_string(config.attention_heads)},
+                           {"num_key_value_heads", fmt::to_string(config.key_value_heads)},
+                           {"head_dim", fmt::to_string(config.head_dim)}};
+  if (config.score_factor) out.push_back({"factor of scores", fmt::to_string(*config.score_factor)});
+  return out;
 }
 
 std::vector<Setting> sliding_settings(const ModelConfig& config) {

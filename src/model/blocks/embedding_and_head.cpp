@@ -20,7 +20,14 @@ BlockTensor head_tensor(const ModelConfig& config) {
 }
 
 std::vector<Setting> settings(const ModelConfig& config) {
-  return {{"pad_token_id", fmt::to_string(config.padding_token)}};
+  std::vector<Setting> out{{"pad_token_id", fmt::to_string(config.padding_token)}};
+  const auto add = [&](const char* key, double factor) {
+    if (factor != 1) out.push_back({key, fmt::to_string(factor)});
+  };
+  add("factor of embeddings", config.embedding_factor);
+  add("factor of residual branches", config.residual_factor);
+  add("divisor of logits", config.logit_divisor);
+  return out;
 }
 
 std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens, std::int64_t all_tokens,
