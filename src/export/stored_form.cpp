@@ -23,7 +23,7 @@ std::optional<WeightForm> form_of(std::string_view name, const Shape& shape, con
   for (const WeightForm& form : config->forms_for(module)) {
     const bool is_float8 = form.codes == Codes::kFloat8E4M3;
     if (is_float8 ? !is_projection : !is_expert) continue;
-    if (is_float8 || shape.back() % form.group_size() == 0) return form;
+    if (form.takes_rows_of(shape.back())) return form;
   }
   return std::nullopt;
 }
@@ -67,11 +67,12 @@ std::vector<StoredTensor> parts_of(const std::string& name, const Shape& shape, 
   Shape grid = shape, codes = shape;
   grid[grid.size() - 2] = encoding.grid_rows();
   grid.back() = encoding.grid_columns();
+  const bool is_inverse = encoding.block_rows > 1 || config.has_inverse_scales;
   switch (encoding.codes) {
     case Codes::kFloat8E4M3:
-      return {{name, DType::kFloat8E4M3, shape, StoredPart::kCodes},
-              {name + (encoding.block_rows > 1 ? "_scale_inv" : "_scale"), encoding.scale_type, grid,
-               StoredPart::kScales}};
+      return {
+          {name, DType::kFloat8E4M3, shape, StoredPart::kCodes},
+          {name + (is_inverse ? "_scale_inv" : "_scale"), encoding.scale_type, grid, StoredPart::kScales}};
     case Codes::kInt4:
       codes.back() /= kCodesOfWord;
       return {{name + "_packed", DType::kInt32, codes, StoredPart::kCodes},

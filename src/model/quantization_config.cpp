@@ -60,10 +60,15 @@ std::int64_t WeightForm::group_size() const {
   return group.value_or(kUsual);
 }
 
+bool WeightForm::takes_rows_of(std::int64_t columns) const {
+  if (codes == Codes::kFloat8E4M3) return !is_mxfp8() || columns % kMxfp8Block[1] == 0;
+  return columns % group_size() == 0;
+}
+
 Encoding WeightForm::encoding_of(std::int64_t matrices, std::int64_t rows, std::int64_t columns) const {
   Encoding encoding{.codes = codes, .rows = rows, .columns = columns, .block_rows = 1};
   if (codes == Codes::kFloat8E4M3) {
-    encoding.scale_type = DType::kFloat32;
+    encoding.scale_type = is_mxfp8() ? DType::kUInt8 : DType::kFloat32;
     encoding.block_rows = block ? block->front() : 1;
     encoding.block_columns = block ? block->back() : columns;
   } else {

@@ -21,6 +21,9 @@ enum class Float4Names : std::uint8_t {
   kModelOpt,  ///< ModelOpt: X, X_scale and X_scale_2
 };
 
+/// Rows and columns of a block of MXFP8 weights, whose scales are exponents.
+inline constexpr std::array<std::int64_t, 2> kMxfp8Block{1, 32};
+
 /// Form in which the weights of some modules are stored.
 struct WeightForm {
   Codes codes = Codes::kFloat8E4M3;
@@ -30,6 +33,9 @@ struct WeightForm {
   ModulePatterns
       targets{};  ///< modules that the form is announced for; "Linear" and no pattern: every module
 
+  [[nodiscard]] bool is_mxfp8() const { return block == kMxfp8Block; }
+  /// Whether the form takes rows of so many elements: groups of 4-bit and of MXFP8 weights are not cut.
+  [[nodiscard]] bool takes_rows_of(std::int64_t columns) const;
   /// Number of consecutive elements of a row of 4-bit weights that share a scale: as config.json says, or the
   /// usual number.
   [[nodiscard]] std::int64_t group_size() const;
@@ -44,7 +50,8 @@ struct QuantizationConfig {
   std::vector<WeightForm> forms;  ///< forms that config.json announces, each once, in its order
   bool is_open = false;  ///< whether files may hold weights in forms that config.json does not announce
   Float4Names float4_names = Float4Names::kBlocks;
-  ModulePatterns plain{};  ///< modules with plain weights, whatever config.json announces for others
+  bool has_inverse_scales = false;  ///< whether scales of MXFP8 weights X are X_scale_inv, not X_scale
+  ModulePatterns plain{};           ///< modules with plain weights, whatever config.json announces for others
 
   [[nodiscard]] bool announces(Codes codes) const;
   /// Adds a form, or its targets to those of an equal one.

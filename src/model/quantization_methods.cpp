@@ -25,8 +25,6 @@ constexpr std::string_view kInstead =
     "as it is published in bfloat16, FP8, INT4, MXFP4 or NVFP4, or turn them back into bfloat16 and leave this key "
     "out";
 
-/// Rows and columns of a block of MXFP8 weights.
-constexpr std::array<std::int64_t, 2> kMxfp8Block{1, 32};
 constexpr std::array<std::int64_t, 2> kUsualBlock{128, 128};
 
 /// A form of weights that has a name of its own.
@@ -43,16 +41,16 @@ struct NamedForm {
 /// ModelOpt's quant_algo. The weights of W4A16, W4A8 and the like differ from others in nothing.
 constexpr std::array kAlgorithms{NamedForm{"FP8", Codes::kFloat8E4M3},
                                  NamedForm{"NVFP4", Codes::kFloat4E2M1, {}, {}, true},
+                                 NamedForm{"MXFP8", Codes::kFloat8E4M3, kMxfp8Block},
                                  NamedForm{"W4A16_NVFP4", Codes::kFloat4E2M1, {}, {}, true},
                                  NamedForm{"W4A8_NVFP4_FP8", Codes::kFloat4E2M1, {}, {}, true},
                                  NamedForm{"FP8_PB_WO", Codes::kFloat8E4M3, kUsualBlock},
                                  NamedForm{"FP8_PB_REAL", Codes::kFloat8E4M3, kUsualBlock},
                                  NamedForm{"FP8_PER_CHANNEL_PER_TOKEN", Codes::kFloat8E4M3},
-                                 NamedForm{"MXFP8", Codes::kFloat8E4M3, kMxfp8Block},
                                  NamedForm{"MXFP4", Codes::kFloat4E2M1},
                                  NamedForm{"W4A8_MXFP4_FP8", Codes::kFloat4E2M1}};
 /// Values of quant_algo of which files hold nothing else.
-constexpr std::size_t kStrictAlgorithms = 2;
+constexpr std::size_t kStrictAlgorithms = 3;
 
 /// Groups of compressed-tensors that are a list of targets under the name of a scheme.
 constexpr std::array kSchemes{NamedForm{"FP8", Codes::kFloat8E4M3},
@@ -339,7 +337,8 @@ void read_quantization_method(const ConfigReader& config, QuantizationConfig& ou
   refuse_transforms(config);
   const std::string method = method_of(config);
   if (method == "fp8" || method == "mxfp8") {
-    read_float8(config, method == "fp8" ? std::nullopt : std::optional(kMxfp8Block), out);
+    out.has_inverse_scales = method == "mxfp8";
+    read_float8(config, out.has_inverse_scales ? std::optional(kMxfp8Block) : std::nullopt, out);
   } else if (method == "compressed-tensors") {
     read_compressed(config, out);
   } else if (method.starts_with("modelopt")) {

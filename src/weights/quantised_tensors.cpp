@@ -138,6 +138,12 @@ class Joiner {
         possible_scale_blocks(weights.shape, entry(*scales).dtype, config_);
     const auto found = find_scale_blocks(weights.name, entry(*scales).shape, possible, config_);
     if (!found) return refuse_grid(*scales, i, possible);
+    const DType type = entry(*scales).dtype;
+    const bool is_mxfp8 = found->is_of(kMxfp8Block) && (type == DType::kUInt8 || type == DType::kFloat8E8M0);
+    if (is_mxfp8 && weights.shape.back() % kMxfp8Block[1] != 0)
+      return problems_.add(
+          "{} is {}, expected rows of a multiple of {} elements, which share a scale in MXFP8", described(i),
+          shape_text(weights.shape), kMxfp8Block[1]);
     encode(i, *scales, weights.shape, Codes::kFloat8E4M3, *found);
   }
 

@@ -11,7 +11,7 @@ namespace {
 using Block = std::array<std::int64_t, 2>;
 using Shape = std::vector<std::int64_t>;
 
-constexpr Block kUsualBlock{128, 128}, kMxfp8Block{1, 32};
+constexpr Block kUsualBlock{128, 128};
 
 bool is_float8(const WeightForm& form) { return form.codes == Codes::kFloat8E4M3; }
 

@@ -80,6 +80,7 @@ TEST_F(SynthesizeTest, stores_weights_in_the_form_that_is_asked_for) {
       {R"({"quant_method": "fp8"})", "float8_e4m3fn by row", 1.0F / 8},
       {R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": {"weights": {"num_bits": 4, "group_size": 16}}}})",
        "int4 in groups of 16", 1.0F / 7},
+      {R"({"quant_method": "mxfp8"})", "float8_e4m3fn in blocks of 1 x 32", 1.0F / 8},
       {R"({"quant_method": "mxfp4"})", "mxfp4 in groups of 32", 1.0F / 2},
       {R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})", "nvfp4 in groups of 16", 1.0F / 2}};
   fs::create_directory(beside("source"));

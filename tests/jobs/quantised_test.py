@@ -85,7 +85,7 @@ class Quantised(JobTest):
             return metrics["train/loss"][0]
 
     def test_the_first_loss_is_the_twins(self):
-        for form in ["fp8-blocks", "nvfp4", "nvfp4-modelopt"]:
+        for form in ["fp8-blocks", "nvfp4", "nvfp4-modelopt", "mxfp8", "fused-mxfp8"]:
             with self.subTest(form=form):
                 losses = [self.first_loss(f"loss-{name}-{form}.toml", model)
                           for name, model in [("stored", self.model(form)), ("twin", self.twin(form))]]
@@ -127,7 +127,7 @@ class Quantised(JobTest):
             numpy.testing.assert_array_equal(written[name], values, name)
 
     def test_an_export_is_the_twin_without_quantization_config(self):
-        for form, ranks in [("fp8-tensor", 3), ("int4", 1), ("mxfp4", 2), ("nvfp4", 3)]:
+        for form, ranks in [("fp8-tensor", 3), ("int4", 1), ("mxfp4", 2), ("nvfp4", 3), ("mxfp8", 2)]:
             with self.subTest(form=form):
                 out = self.directory / f"out-{form}"
                 job = self.write_job(f"{form}.toml", job={"kind": "export"}, model={"path": self.model(form)},

@@ -25,7 +25,8 @@ HELD = {None: (None, "bfloat16", None, None),
         "int4": ("int4", "int4 in groups of 16", None, 16),
         "mxfp4": ("float4", "mxfp4 in groups of 32", None, None),
         "nvfp4": ("float4", "nvfp4 in groups of 16", None, None),
-        "nvfp4-modelopt": ("float4", "nvfp4 in groups of 16", None, None)}
+        "nvfp4-modelopt": ("float4", "nvfp4 in groups of 16", None, None),
+        **{form: ("fp8", "float8_e4m3fn in blocks of 1 x 32", (1, 32), None) for form in ("mxfp8", "mxfp8-modelopt", "mxfp8-compressed")}}
 ALGORITHMS = {"FP8": "fp8", "FP8_PB_WO": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "fp8", "NVFP4": "float4",
               "W4A16_NVFP4": "float4", "W4A8_NVFP4_FP8": "float4", "MXFP4": "float4"}
 FORMATS = ("float-quantized", "naive-quantized", "pack-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized")
@@ -65,9 +66,9 @@ class Grammar:
         method = usual["quant_method"]
         common = dict(quant_method=["", "gptq"], transform_config=self.transforms(), load_in_8bit=[True, False], florp=[1, {}, ""],
                       kv_cache_scheme=[{}, {"type": "int"}, WORD])
-        if method == "fp8":
+        if method in ("fp8", "mxfp8"):
             return self.members(usual, fmt=["", "e5m2"], activation_scheme=["", "static", "dynamic"], scale_fmt=["ue8m0"],
-                                ignored_layers=[[]], expert_dtype=["fp8", "fp4"], weight_block_size=[[], [16, 16], [20, 24]], **common)
+                                ignored_layers=[[]], expert_dtype=["fp8", "fp4"], weight_block_size=[[], [16, 16], [20, 24], [1, 32], [128, 128]], **common)
         if method == "compressed-tensors":
             groups = {name: self.group(group) for name, group in usual["config_groups"].items()}
             return self.members(usual | {"config_groups": groups}, config_groups=[{}], format=["", "marlin-24", "dense", *FORMATS],
@@ -106,7 +107,7 @@ class Oracle:
         if method is None:
             self.is_open = True
             method = self.method_of(said)
-        reader = {"fp8": self.fp8, "compressed-tensors": self.compressed, "modelopt": self.modelopt,
+        reader = {"fp8": self.fp8, "mxfp8": self.mxfp8, "compressed-tensors": self.compressed, "modelopt": self.modelopt,
                   "mxfp4": lambda _: self.forms.append(("float4", None, None)), None: lambda _: None}.get(method)
         self.refuse_if("quant_method", reader is None)
         if reader:
@@ -138,6 +139,9 @@ class Oracle:
         self.refuse_if("expert_dtype", read(said, "expert_dtype", "fp8") != "fp8")
         self.forms.append(("fp8", tuple(block) if block else None, None))
 
+    def mxfp8(self, said):
+        self.fp8({"weight_block_size": [1, 32]} | {key: value for key, value in said.items() if value is not None})
+
     def compressed(self, said):
         self.refuse_if("sparsity_config", read(read(said, "sparsity_config", {}), "format", "dense") != "dense")
         self.refuse_if("moe_sparsity_config", read(read(said, "moe_sparsity_config", {}), "method", "prune") != "prune")
@@ -167,10 +171,10 @@ class Oracle:
             if algorithm is None:
                 continue
             algorithm = algorithm.upper()
-            self.is_open |= algorithm not in ("FP8", "NVFP4")
+            self.is_open |= algorithm not in ("FP8", "NVFP4", "MXFP8")
             self.refuse_if("quant_algo", algorithm not in ALGORITHMS and algorithm != "MIXED_PRECISION")
             if algorithm in ALGORITHMS:
-                self.forms.append((ALGORITHMS[algorithm], None, None))
+                self.forms.append((ALGORITHMS[algorithm], (1, 32) if algorithm == "MXFP8" else None, None))
 
     def faults_beside(self, files):
         """Keys and tensors of which one is named, of a directory with files of that form; empty: it is read."""
@@ -180,7 +184,7 @@ class Oracle:
             return self.faults or {"quantization_config", "compression_config"}
         has_others = self.is_open or any(form[1] is None for form in of_codes)
         blocks = [form[1] for form in of_codes if form[1]]
-        if block and not (has_others if block == "rows" else block in blocks):
+        if block and not (block in blocks or (has_others and block in ("rows", (1, 32)))):
             return {"_scale"}
         if group and not self.is_open and all(form[2] for form in of_codes) and group not in [form[2] for form in of_codes]:
             return {"group_size"}

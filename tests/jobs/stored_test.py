@@ -71,13 +71,13 @@ class Training(StoredTest):
             self.assert_same(self.train(form, ranks, "dtype", **changes), self.train(form, ranks, "stored", **changes))
 
     def test_every_form_gives_the_bits_of_dtype_where_experts_are_owned(self):
-        for form in [*FORMS, "nvfp4", GPT_OSS]:
+        for form in [*FORMS, "nvfp4", "mxfp8", "fused-mxfp8", GPT_OSS]:
             self.compare(form, 3)
         self.compare("fp8-blocks", 1)
         self.compare("int4", 2)
 
     def test_every_form_gives_the_bits_of_dtype_where_experts_are_gathered(self):
-        for form in [*FORMS, GPT_OSS]:
+        for form in [*FORMS, "mxfp8", GPT_OSS]:
             self.compare(form, 3, parallel={"expert_parallel": 1})
         self.compare("mxfp4", 2, parallel={"expert_parallel": 1})
 

@@ -75,6 +75,31 @@ TEST_F(QuantisedTensors, scales_of_modelopt_and_mxfp8_have_shapes_of_their_own) 
   }
 }
 
+TEST_F(QuantisedTensors, exponents_are_of_rows_or_of_blocks_by_the_shape_of_scales) {
+  for (const DType exponents : {DType::kUInt8, DType::kFloat8E8M0}) {
+    const auto of = [&](std::vector<std::int64_t> weight, std::vector<std::int64_t> scales) {
+      return std::vector<FileTensor>{{"a.weight", weight, kCodes}, {"a.weight_scale_inv", scales, exponents}};
+    };
+    const CheckpointIndex rows = read(of({2, 40, 96}, {2, 40, 3}), R"({"quant_method": "mxfp8"})");
+    EXPECT_EQ(rows.form_of(rows.entries[0]), "float8_e4m3fn in blocks of 1 x 32");
+    const CheckpointIndex blocks =
+        read(of({300, 256}, {3, 2}), R"({"quant_method": "fp8", "weight_block_size": [128, 128]})");
+    EXPECT_EQ(blocks.form_of(blocks.entries[0]), "float8_e4m3fn in blocks of 128 x 128");
+    for (const auto& [config, scales] :
+         {std::pair(R"({"quant_method": "fp8", "weight_block_size": [128, 128]})",
+                    std::vector<std::int64_t>{300, 8}),
+          std::pair(R"({"quant_method": "mxfp8"})", std::vector<std::int64_t>{3, 2}),
+          std::pair(R"({"quant_method": "modelopt", "quant_algo": "MXFP8"})",
+                    std::vector<std::int64_t>{3, 2}),
+          std::pair("", std::vector<std::int64_t>{300, 4})})
+      EXPECT_THAT(error(of({300, 256}, scales), config),
+                  AllOf(HasSubstr("65: "), HasSubstr("a.weight_scale_inv"), HasSubstr("expected")))
+          << config;
+    EXPECT_THAT(error(of({40, 100}, {40, 4}), R"({"quant_method": "mxfp8"})"),
+                AllOf(HasSubstr("65: "), HasSubstr("a.weight"), HasSubstr("[40, 100]"), HasSubstr("32")));
+  }
+}
+
 TEST_F(QuantisedTensors, each_of_several_groups_has_blocks_of_its_own) {
   const std::string config = R"({"quant_method": "compressed-tensors", "config_groups": {
       "a": {"weights": {"num_bits": 8, "type": "float", "block_structure": [16, 24]}, "targets": ["re:a.*"]},
