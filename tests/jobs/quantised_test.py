@@ -334,6 +334,15 @@ class AsTheSource(JobTest):
                 self.assertEqual((out / "config.json").read_bytes(), (model / "config.json").read_bytes())
                 self.expect(sluice("verify", out, model), 0)
 
+    def test_mxfp8_of_every_dialect_is_written_byte_for_byte(self):
+        for form, ranks in [("mxfp8", 3), ("mxfp8-modelopt", 2), ("mxfp8-compressed", 1), ("fused-mxfp8", 3)]:
+            with self.subTest(form=form):
+                model = self.directory / f"model-{form}"
+                make_quantised.write(form, make_quantised.SOURCE, model)
+                out = self.export(form, ranks, model={"path": model}, export={"max_shard_size": "200KiB"})
+                self.assertEqual(quantised.stored(out), quantised.stored(model))
+                self.assertEqual((out / "config.json").read_bytes(), (model / "config.json").read_bytes())
+
     def test_a_prediction_layer_goes_along_byte_for_byte(self):
         model = self.directory / "model"
         make_quantised.write("fp8-blocks", FIXTURES / "deepseek_v3-tiny", model)
