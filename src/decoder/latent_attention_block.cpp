@@ -66,8 +66,9 @@ at::Tensor output(const LatentAttentionParameters& parameters, const at::Tensor&
 
 /// Values of a weight with its adapter merged in; no graph.
 at::Tensor merged(const ops::Weight& weight) {
-  if (!weight.lora) return weight.base.value;
-  return weight.base.value + at::matmul(weight.lora->b.value, weight.lora->a.value) * weight.lora->scale;
+  const at::Tensor base = ops::matrix_of(weight.base);
+  if (!weight.lora) return base;
+  return base + at::matmul(weight.lora->b.value, weight.lora->a.value) * weight.lora->scale;
 }
 
 }  // namespace

@@ -46,8 +46,10 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
       views_(manifest.tensors().size()),
       buffer_values_(unbound_storage(layouts_.buffer_elements() * size_of(DType::kFloat32), device_)) {
   if (stored != nullptr) {
-    room_.emplace(*stored, dtype, memory);
-    dense_room_.emplace(*stored, dtype, memory);
+    expert_room_.emplace(*stored, largest_stored_expert(plan, rank), dtype, memory,
+                         "the numbers of a dequantised expert");
+    dense_room_.emplace(*stored, largest_stored_dense(plan), dtype, memory,
+                        "the numbers of a dequantised unit");
   }
   for (const BufferPlace& buffer : layouts_.buffers) {
     const TensorInfo& tensor = manifest[buffer.tensor];
@@ -74,10 +76,10 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
           layout.is_trained() ? view_of(gradients_.back(), at::kFloat, placement, shape, gradient_strides)
                               : at::Tensor(),
           &written_.emplace_back(layout.kind() == UnitKind::kExperts ? shape.front() : 1),
-          layout.is_stored() && layout.kind() == UnitKind::kExperts
-              ? &matrices_.emplace_back(*room_, unit,
-                                        static_cast<int>(&placement - layout.placements().data()), shape[1],
-                                        shape[2])
+          layout.is_stored()
+              ? &stored_.emplace_back(layout.kind() == UnitKind::kExperts ? *expert_room_ : *dense_room_,
+                                      unit, static_cast<int>(&placement - layout.placements().data()),
+                                      shape[shape.size() - 2], shape.back())
               : nullptr};
     }
   }
@@ -128,13 +130,9 @@ void ParameterViews::bind_buffers(float* buffers) { point_at(buffer_values_, buf
 
 void ParameterViews::bind(int unit, std::byte* values) {
   const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];
-  if (layout.is_stored() && layout.kind() == UnitKind::kExperts) {
-    for (StoredExperts& matrices : matrices_)
-      if (matrices.unit() == unit) matrices.bind(values);
-    return;
-  }
-  if (layout.is_stored() && values != nullptr) values = dense_room_->numbers(unit, values);
-  point_at(values_[static_cast<std::size_t>(unit)], values);
+  if (!layout.is_stored()) return point_at(values_[static_cast<std::size_t>(unit)], values);
+  for (StoredTensor& tensor : stored_)
+    if (tensor.unit() == unit) tensor.bind(values);
 }
 
 void ParameterViews::bind_gradients(int unit, float* gradients) {
@@ -144,6 +142,10 @@ void ParameterViews::bind_gradients(int unit, float* gradients) {
 void ParameterViews::unbind(int unit) { bind(unit, nullptr); }
 
 void ParameterViews::unbind_gradients(int unit) { bind_gradients(unit, nullptr); }
+
+void ParameterViews::use_products(ops::Products products) {
+  for (StoredTensor& tensor : stored_) tensor.use_products(products);
+}
 
 void ParameterViews::set_written(int unit, ops::Written written) {
   for_each_view(unit, [&](const ops::Parameter& view) { view.written->set_all(written); });

@@ -2,8 +2,7 @@
 // of its unit's buffer, and points at whatever memory the unit is bound to at the moment.
 #pragma once
 
-#include "decoder/stored/dense_room.hpp"
-#include "decoder/stored/expert_room.hpp"
+#include "decoder/stored/stored_room.hpp"
 #include "manifest/manifest.hpp"
 #include "ops/adapters/lora.hpp"
 #include "ops/experts.hpp"
@@ -30,7 +29,7 @@ namespace sluice {
 enum class Adapters : std::uint8_t { kUsed, kLeftOut };
 
 /// Views of all parameters. All tensors of a unit share one storage; binding the unit replaces its address
-/// and moves no bytes, except that a stored dense unit is dequantised. An unbound unit has a null address, so
+/// and moves no bytes; tensors of a stored unit have matrices instead of an address. An unbound unit has a null address, so
 /// that a use outside its time fails at once.
 class ParameterViews {
  public:
@@ -69,6 +68,8 @@ class ParameterViews {
   /// unless experts take turns.
   [[nodiscard]] const ops::ExpertCompletion* expert_completion(std::string_view name) const;
   void unbind(int unit);
+  /// How a few rows are multiplied with stored matrices; exactly unless this is called.
+  void use_products(ops::Products products);
   void unbind_gradients(int unit);
 
   /// Says whether a unit's gradients hold numbers of this step already, which is assumed unless this is
@@ -97,9 +98,8 @@ class ParameterViews {
   /// Completions by unit; empty unless experts take turns.
   std::map<int, ops::ExpertCompletion> completions_;
   std::vector<ops::Parameter> views_;  ///< views of each manifest tensor; empty for buffers
-  std::optional<ExpertRoom> room_;     ///< numbers of the experts of stored units
-  std::optional<DenseRoom> dense_room_;
-  std::deque<StoredExperts> matrices_;  ///< matrices of experts, one per tensor of stored experts
+  std::optional<StoredRoom> expert_room_, dense_room_;
+  std::deque<StoredTensor> stored_;  ///< matrices of the tensors of stored units
   c10::Storage buffer_values_;
   std::map<std::string, at::Tensor, std::less<>> buffers_;  ///< persistent buffers by name
 };

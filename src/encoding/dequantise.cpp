@@ -3,6 +3,7 @@
 #include "base/convert_avx2.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
+#include "encoding/coded_rows.hpp"
 #include "encoding/vector_rows.hpp"
 
 #include <array>
@@ -90,6 +91,13 @@ void widen_scales(DType type, const std::byte* scales, std::int64_t count, float
 VectorLevel best_vector_level() {
   static const VectorLevel level = find_vector_level();
   return level;
+}
+
+const std::array<float, 16>& numbers_of(Codes codes) {
+  SLUICE_ASSERT(bits_of(codes) == 4, "codes of {} bits have no table", bits_of(codes));
+  return codes == Codes::kInt4           ? Int4Code::kNumbers
+         : codes == Codes::kNormalFloat4 ? NormalFloat4Code::kNumbers
+                                         : Float4Code::kNumbers;
 }
 
 void read_scales(const Encoding& encoding, const std::byte* scales, std::int64_t count, float* out) {

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
 #include "ops/adapters/lora_product.hpp"
+#include "ops/experts/stored_products.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/node.hpp"
 
@@ -18,7 +19,7 @@ struct Linear : node::Function<Linear> {
     context->save_for_backward({x});
     node::keep(context, "w", w);
     if (purpose == Purpose::kGraph) return at::zeros({x.size(0), w.value.size(0)}, x.options());
-    return ops::matmul(x, w.value.t());
+    return ops::matmul_transposed(x, w);
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
@@ -26,7 +27,7 @@ struct Linear : node::Function<Linear> {
     const Parameter w = node::kept(context, "w");
     const at::Tensor d_y = grads[0].contiguous();
     if (w.grad.defined()) ops::matmul(w.grad, d_y.t(), context->get_saved_variables()[0], into_gradient(w));
-    return {ops::matmul(d_y, w.value), {}, {}};
+    return {ops::matmul(d_y, matrix_of(w)), {}, {}};
   }
 };
 
@@ -38,9 +39,8 @@ struct LoraLinear : node::Function<LoraLinear> {
     context->save_for_backward({x});
     node::keep(context, "w", w);
     node::keep(context, "draw", draw);
-    const at::Tensor& base = w.base.value;
-    if (purpose == Purpose::kGraph) return at::zeros({x.size(0), base.size(0)}, x.options());
-    at::Tensor y = ops::matmul(x, base.t());
+    if (purpose == Purpose::kGraph) return at::zeros({x.size(0), w.base.value.size(0)}, x.options());
+    at::Tensor y = ops::matmul_transposed(x, w.base);
     LoraProduct(*w.lora).add_to(y, with_dropout(x, draw));
     return y;
   }
@@ -54,7 +54,7 @@ struct LoraLinear : node::Function<LoraLinear> {
     const LoraProduct lora(*w.lora);
     const at::Tensor d_reduced = lora.reduced_gradient(d_y);
     lora.accumulate_gradients(with_dropout(x, draw), d_y, d_reduced);
-    at::Tensor d_x = ops::matmul(d_y, w.base.value);
+    at::Tensor d_x = ops::matmul(d_y, matrix_of(w.base));
     if (draw.drops()) {
       const at::Tensor d_dropped = at::zeros_like(x);
       lora.add_input_gradient(d_reduced, d_dropped);
@@ -76,7 +76,7 @@ at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose) {
   // oneDNN's fast kernels need dense matrices.
   const at::Tensor rows = x.contiguous();
   if (w.lora) return LoraLinear::apply(rows, w, purpose);
-  if (purpose == Purpose::kOutput && !node::wants_graph(x)) return ops::matmul(rows, weight.t());
+  if (purpose == Purpose::kOutput && !node::wants_graph(x)) return ops::matmul_transposed(rows, w.base);
   return Linear::apply(rows, w.base, purpose);
 }
 

@@ -1,6 +1,8 @@
 // A parameter as operations see it: views of memory that someone else owns.
 #pragma once
 
+#include "encoding/coded_rows.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
@@ -32,20 +34,30 @@ class GradientInitialized {
   std::vector<Written> written_;
 };
 
-/// Matrices of fused experts that memory does not hold as plain numbers.
-class ExpertMatrices {
+/// How a few rows are multiplied with codes: by the numbers that the codes stand for, with the result that
+/// these numbers in bfloat16 have, or with each row rounded to integers of 8 bits, for answers alone.
+enum class Products : std::uint8_t { kExact, kInt8 };
+
+/// Matrices that memory does not hold as plain numbers: those of fused experts, or a single one, whose number
+/// is 0.
+class StoredMatrices {
  public:
-  virtual ~ExpertMatrices() = default;
-  ExpertMatrices(const ExpertMatrices&) = delete;
-  ExpertMatrices& operator=(const ExpertMatrices&) = delete;
-  /// Matrix [out, in] of an expert as numbers, valid until the matrix of another expert is asked for.
+  virtual ~StoredMatrices() = default;
+  StoredMatrices(const StoredMatrices&) = delete;
+  StoredMatrices& operator=(const StoredMatrices&) = delete;
+  /// Matrix [out, in] of an expert as numbers, valid until the matrix of another expert, or of another layer,
+  /// is asked for.
   [[nodiscard]] virtual at::Tensor matrix(std::int64_t expert) = 0;
   /// Writes rows [begin, end) of an expert's matrix to `out`, dense, in the type of matrix(). Several threads
   /// may call this at a time.
   virtual void write_rows(std::int64_t expert, std::int64_t begin, std::int64_t end, void* out) const = 0;
+  /// All rows of an expert's matrix as memory holds them, in order; none if a row is cut.
+  [[nodiscard]] virtual std::vector<CodedRows> coded_rows(std::int64_t expert) const = 0;
+  /// How a few rows are multiplied with coded_rows().
+  [[nodiscard]] virtual Products products() const = 0;
 
  protected:
-  ExpertMatrices() = default;
+  StoredMatrices() = default;
 };
 
 /// A parameter and the place of its gradient. Not an autograd leaf: an operation that uses it adds the
@@ -61,18 +73,22 @@ class ExpertMatrices {
 /// `written` outlives all graphs; it has a part for each expert of a fused expert tensor, else one part. If
 /// it is null, every contribution is added to `grad`.
 ///
-/// With `matrices`, which outlive all graphs, `value` gives shape and type of fused experts, and has no
-/// memory.
+/// With `matrices`, which outlive all graphs, `value` gives shape and type alone, and has no memory.
 struct Parameter {
   at::Tensor value;
   at::Tensor grad;
   GradientInitialized* written = nullptr;
-  ExpertMatrices* matrices = nullptr;
+  StoredMatrices* matrices = nullptr;
 };
 
 /// Matrix [out, in] of one expert of fused experts [experts, out, in].
 [[nodiscard]] inline at::Tensor matrix_of(const Parameter& fused, std::int64_t expert) {
   return fused.matrices == nullptr ? fused.value[expert] : fused.matrices->matrix(expert);
+}
+
+/// Matrix [out, in] of a weight that is one matrix.
+[[nodiscard]] inline at::Tensor matrix_of(const Parameter& weight) {
+  return weight.matrices == nullptr ? weight.value : weight.matrices->matrix(0);
 }
 
 /// Whether the next contribution to a part of the gradient is added to it or overwrites it. Call it once for

@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 
-SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone, comm and ops on device too
+SIDE = ["config", "device", "comm", "io", "ops"]  # each stands on base alone, comm and ops on device too, ops on encoding
 BELOW_WEIGHTS = ["model", "shard", "manifest", "io", "comm", "device", "encoding", "base"]
 BELOW_EXPORT = ["weights", *BELOW_WEIGHTS]
 BELOW_TRAIN = ["adapter", "load", "export", "verify", "metrics", "decoder", "plan", "corpus", "data", "text", "weights", "model", "shard", "manifest",
@@ -26,7 +26,7 @@ ALLOWED = {
     "device": ["base"],
     "comm": ["device", "base"],
     "io": ["base"],
-    "ops": ["device", "base"],
+    "ops": ["device", "encoding", "base"],
     "process": ["comm", "io", "base"],
     "launch": ["process", "comm", "io", "base"],
     "manifest": ["base"],

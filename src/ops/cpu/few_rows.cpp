@@ -3,11 +3,11 @@
 #include "base/round.hpp"
 #include "ops/cpu/kernel.hpp"
 #include "ops/cpu/lanes.hpp"
+#include "ops/cpu/row_products.hpp"
 #include "ops/cpu/tiles/block.hpp"
 #include "ops/cpu/tiles/vectors.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
@@ -36,43 +36,6 @@ SLUICE_ELEMENT void read_line(const at::BFloat16* from, Lanes (&line)[2]) {
   const LaneWords lower = words << 16, upper = words & 0xffff0000U;
   std::memcpy(&line[0], &lower, sizeof(lower));
   std::memcpy(&line[1], &upper, sizeof(upper));
-}
-
-/// Stage of sums_of(), named by the distance of the lanes that it adds.
-enum class Stage : std::uint8_t { kWithinPairs, kOfPairs, kOfQuarters, kOfHalves };
-
-/// Adds pairs of lanes in each of the vectors a and b, which halves their number; the result holds the sums
-/// of a, then those of b, alternating or in groups by stage.
-template <Stage kStage>
-SLUICE_ELEMENT void fold(const Lanes& a, const Lanes& b, Lanes& out) {
-  if constexpr (kStage == Stage::kWithinPairs)
-    out = __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
-          __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
-  else if constexpr (kStage == Stage::kOfPairs)
-    out = __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-          __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
-  else
-    out = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-          __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-}
-
-/// Folds vectors 2 i and 2 i + 1 into vectors[i]; an odd last vector is folded with itself.
-template <Stage kStage, std::int64_t kCount>
-SLUICE_ELEMENT void fold_all(Lanes* vectors) {
-  for (std::int64_t i = 0; 2 * i < kCount; ++i)
-    fold<kStage>(vectors[2 * i], vectors[kCount == 1 ? 0 : 2 * i + 1], vectors[i]);
-}
-
-/// Returns the sum of the lanes of each of kCount vectors (a power of two), always in the same order; the
-/// vectors are overwritten.
-template <std::int64_t kCount>
-SLUICE_ELEMENT void sums_of(Lanes* vectors, float* out) {
-  static_assert(kCount == 1 || kCount == 2 || kCount == 4 || kCount == 8 || kCount == 16);
-  fold_all<Stage::kWithinPairs, kCount>(vectors);
-  fold_all<Stage::kOfPairs, std::max<std::int64_t>(1, kCount / 2)>(vectors);
-  fold_all<Stage::kOfQuarters, std::max<std::int64_t>(1, kCount / 4)>(vectors);
-  fold_all<Stage::kOfHalves, std::max<std::int64_t>(1, kCount / 8)>(vectors);
-  std::memcpy(out, vectors, sizeof(float) * kCount);
 }
 
 template <class T>
@@ -210,43 +173,6 @@ class PlainRows {
 
 SLUICE_VECTORS_END
 #endif
-
-/// Output of products: rows with one number for each weight, `stride` elements apart.
-template <class Out>
-struct OutRows {
-  Out* data;
-  std::int64_t stride;
-};
-
-/// Computes the products of all rows with weights [begin, begin + kWeights).
-template <std::int64_t kWeights, class Left, class T, class Out>
-void multiply_weights(const Left& left, std::int64_t rows, const DenseRows<T>& all, std::int64_t begin,
-                      const OutRows<Out>& out) {
-  const DenseRows<T> weights{all.data + begin * all.stride, kWeights, all.stride};
-  std::array<float, 4 * kWeights> sums;
-  const auto multiply_rows = [&]<std::int64_t kRows>(std::int64_t first) {
-    left.template multiply<kRows, kWeights>(first, weights, sums.data());
-    for (std::int64_t r = 0; r < kRows; ++r)
-      kernel::store_row(sums.data() + r * kWeights, kWeights, out.data + (first + r) * out.stride + begin);
-    return kRows;
-  };
-  std::int64_t row = 0;
-  while (row + 4 <= rows) row += multiply_rows.template operator()<4>(row);
-  if (row + 2 <= rows) row += multiply_rows.template operator()<2>(row);
-  if (row < rows) multiply_rows.template operator()<1>(row);
-}
-
-// Number of weight rows that are multiplied at once: with four rows of x, their sums fill the registers.
-constexpr std::int64_t kWeightsAtOnce = 4;
-
-/// Computes the products of all rows with weights [begin, end).
-template <class Left, class T, class Out>
-void multiply_range(const Left& left, std::int64_t rows, const DenseRows<T>& weights, std::int64_t begin,
-                    std::int64_t end, const OutRows<Out>& out) {
-  for (; begin + kWeightsAtOnce <= end; begin += kWeightsAtOnce)
-    multiply_weights<kWeightsAtOnce>(left, rows, weights, begin, out);
-  for (; begin < end; ++begin) multiply_weights<1>(left, rows, weights, begin, out);
-}
 
 /// Calls f(rows), with the rows in the form that this processor multiplies.
 template <class T, class F>

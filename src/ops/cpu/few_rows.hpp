@@ -33,6 +33,10 @@ template <class T>
 struct DenseRows {
   const T* data;
   std::int64_t count, stride;
+  /// The rows from number `begin` on.
+  [[nodiscard]] DenseRows from(std::int64_t begin) const {
+    return {data + begin * stride, count - begin, stride};
+  }
 };
 
 /// Computes out [rows.count, weights.count], dense: the dot product of each row of `depth` elements and each

@@ -1,6 +1,6 @@
 #include "ops/experts/expert_products.hpp"
 
-#include "ops/cpu/few_rows.hpp"
+#include "ops/experts/stored_products.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/processor.hpp"
 
@@ -17,14 +17,8 @@ void multiply(const Parameter& fused, bool transposed, const RowBlock& block, co
     return device::multiply_groups(out, inputs, block,
                                    transposed ? fused.value.transpose(1, 2) : fused.value);
   const std::int64_t expert = block.parts.front().expert;
-  // A backward pass has blocks of at least kFewRows rows, and needs the whole matrix later on anyway.
-  if (transposed && fused.matrices != nullptr && inputs.size(0) < kFewRows)
-    return cpu::multiply_few_rows(out, inputs, fused.value.size(1),
-                                  [&](std::int64_t begin, std::int64_t end, void* rows) {
-                                    fused.matrices->write_rows(expert, begin, end, rows);
-                                  });
-  const at::Tensor matrix = matrix_of(fused, expert);
-  ops::matmul(out, inputs, transposed ? matrix.t() : matrix);
+  if (transposed) return matmul_transposed(out, inputs, fused, expert);
+  ops::matmul(out, inputs, matrix_of(fused, expert));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/memory/memory.hpp"
+#include "ops/cpu/coded_rows.hpp"
 #include "ops/cpu/matmul.hpp"
 #include "ops/cpu/tensor_heap.hpp"
 #include "ops/matmul.hpp"
@@ -98,6 +99,13 @@ std::string means_text() {
   const int threads = thread_count();
   return fmt::format("{} thread{}, products of bfloat16 {}", threads, threads == 1 ? "" : "s",
                      cpu::matmul_means());
+}
+
+std::string few_rows_text() {
+  if (cpu::int8_means().empty()) return "exact: this processor has neither AVX2 nor VNNI, which int8 needs";
+  return fmt::format(
+      "a few tokens in int8 ({}) with INT4, MXFP4, NVFP4, int8 and NF4, exact with FP8 and plain weights",
+      cpu::int8_means());
 }
 
 double product_rate(DType dtype, MemoryKind memory) {

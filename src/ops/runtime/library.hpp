@@ -24,6 +24,10 @@ void start_library(int threads, MemoryKind memory = MemoryKind::kPrivate);
 /// of bfloat16: "1 thread, products of bfloat16 on tile registers (AMX)".
 [[nodiscard]] std::string means_text();
 
+/// Text that says how this processor multiplies a few rows with codes under Products::kInt8, and which codes
+/// stay exact: "a few tokens in int8 (VNNI) with INT4, ...".
+[[nodiscard]] std::string few_rows_text();
+
 /// Number of threads with which this process computes.
 [[nodiscard]] int thread_count();
 

@@ -36,7 +36,7 @@ inline void keep(AutogradContext* context, const std::string& name, const Parame
 inline Parameter kept(AutogradContext* context, const std::string& name) {
   return {context->saved_data[name].toTensor(), context->saved_data[name + ".grad"].toTensor(),
           kept_pointer<GradientInitialized>(context, name + ".written"),
-          kept_pointer<ExpertMatrices>(context, name + ".matrices")};
+          kept_pointer<StoredMatrices>(context, name + ".matrices")};
 }
 
 inline void keep(AutogradContext* context, const Documents& documents) {

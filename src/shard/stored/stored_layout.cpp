@@ -95,6 +95,20 @@ void StoredLayout::dequantise(int unit, Range elements, Bytes<const std::byte> b
   });
 }
 
+std::vector<CodedRows> StoredLayout::coded_rows(int unit, Range elements, std::int64_t columns,
+                                                Bytes<const std::byte> bytes) const {
+  std::vector<CodedRows> rows;
+  bool are_whole = true;
+  for_each_common(unit, elements, [&](const Encoding& encoding, const Common& part) {
+    const std::int64_t count = part.encoded.count();
+    are_whole =
+        are_whole && encoding.columns == columns && part.encoded.begin % columns == 0 && count % columns == 0;
+    rows.push_back({&encoding, part.encoded.begin / columns, count / columns, bytes.at(part.codes),
+                    bytes.at(part.scales)});
+  });
+  return are_whole ? rows : std::vector<CodedRows>();
+}
+
 StoredLayout::RowPlace StoredLayout::row_at(int unit, std::int64_t element) const {
   const std::vector<Run>& runs = at(unit).runs;
   const auto run = std::ranges::upper_bound(runs, element, {}, &Run::end);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/dtype.hpp"
+#include "encoding/coded_rows.hpp"
 #include "shard/shard_plan.hpp"
 #include "shard/stored/stored_tensors.hpp"
 
@@ -64,6 +65,11 @@ class StoredLayout {
   /// Writes `elements` of a unit's buffer as `to`, bfloat16 or float32: all of them must be held, and belong
   /// to one tensor, of fused experts to one expert. Several threads may call this at a time.
   void dequantise(int unit, Range elements, Bytes<const std::byte> bytes, DType to, std::byte* out) const;
+
+  /// The rows that `elements` of a unit's buffer are, as memory holds them, in order; none if a row of `columns`
+  /// elements is cut. Requirements as for dequantise(). The encodings are this layout's.
+  [[nodiscard]] std::vector<CodedRows> coded_rows(int unit, Range elements, std::int64_t columns,
+                                                  Bytes<const std::byte> bytes) const;
 
   /// The row of a stored matrix that holds an element of a unit's buffer, and the end of the rows that one
   /// rank has of the matrix, in elements of that buffer.

@@ -1,0 +1,40 @@
+#include "ops/experts/stored_products.hpp"
+
+#include "ops/cpu/coded_rows.hpp"
+#include "ops/cpu/few_rows.hpp"
+#include "ops/matmul.hpp"
+
+#include <ATen/ops/empty.h>
+
+namespace sluice::ops {
+namespace {
+
+/// Multiplies a few rows with a stored matrix, whose codes become numbers on the way.
+void multiply_stored(const at::Tensor& out, const at::Tensor& x, const StoredMatrices& matrices,
+                     std::int64_t expert) {
+  if (cpu::multiply_coded_rows(out, x, matrices.coded_rows(expert), matrices.products())) return;
+  cpu::multiply_few_rows(out, x, out.size(1), [&](std::int64_t begin, std::int64_t end, void* rows) {
+    matrices.write_rows(expert, begin, end, rows);
+  });
+}
+
+bool is_stored_times_few(const at::Tensor& x, const Parameter& weight) {
+  return weight.matrices != nullptr && x.size(0) < kFewRows;
+}
+
+}  // namespace
+
+void matmul_transposed(const at::Tensor& out, const at::Tensor& x, const Parameter& fused,
+                       std::int64_t expert) {
+  if (is_stored_times_few(x, fused)) return multiply_stored(out, x, *fused.matrices, expert);
+  ops::matmul(out, x, matrix_of(fused, expert).t());
+}
+
+at::Tensor matmul_transposed(const at::Tensor& x, const Parameter& weight) {
+  if (!is_stored_times_few(x, weight)) return ops::matmul(x, matrix_of(weight).t());
+  at::Tensor out = at::empty({x.size(0), weight.value.size(0)}, x.options());
+  multiply_stored(out, x, *weight.matrices, 0);
+  return out;
+}
+
+}  // namespace sluice::ops
