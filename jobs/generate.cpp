@@ -9,7 +9,9 @@
 #include "generate_report.hpp"
 #include "generation.hpp"
 #include "job/weights.hpp"
+#include "ops/runtime/library.hpp"
 #include "plan/answer_memory.hpp"
+#include "process/console.hpp"
 #include "train/phase_timer.hpp"
 #include "train/stage_binder.hpp"
 
@@ -37,6 +39,17 @@ void answer_prompts(JobContext& context, CachedForward& forward, PhaseTimer& tim
   report.finish(timer.take());
 }
 
+/// Does what generate.products says, and says what comes of it if that is not the default.
+void choose_products(const JobContext& context, StageBinder& binder) {
+  if (context.config().generate.products == AnswerProducts::kExact) return;
+  binder.views().use_products(ops::Products::kInt8);
+  if (!context.is_root()) return;
+  console::line("compute   {}", binder.weights().stored() == nullptr
+                                    ? "exact: model.frozen_format keeps no weights as codes, which "
+                                      "generate.products = \"int8\" is for"
+                                    : ops::few_rows_text());
+}
+
 void generate_answers(JobContext& context) {
   const JobConfig& config = context.config();
   const ModelConfig& model = context.blueprint.model.config;
@@ -50,6 +63,7 @@ void generate_answers(JobContext& context) {
 
   context.comm.set_deadline("step", config.deadline.step_seconds);
   StageBinder binder(context.links, model, context.blueprint.model.manifest, weights.arena);
+  choose_products(context, binder);
   CachedForward forward(binder, model, answer_slots(config.generate.batch_sequences, context.comm.size()),
                         positions);
   context.directory.set_status("generating");

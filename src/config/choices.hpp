@@ -88,6 +88,12 @@ enum class BalancingScope : std::uint8_t {
 /// Loss of a pair of answers, of which one is preferred (train/objective/preference_loss.hpp).
 enum class PreferenceLoss : std::uint8_t { kSigmoid, kSigmoidNorm, kIpo, kHinge, kOrpo };
 
+/// How answers multiply a few tokens with frozen weights that memory holds as codes.
+enum class AnswerProducts : std::uint8_t {
+  kExact,  ///< by the numbers that the codes stand for, with the bits that these have in bfloat16
+  kInt8,   ///< with each token's activations rounded to integers of 8 bits
+};
+
 /// What a file of scores keeps of the model's distribution at each target.
 enum class ScoreDistribution : std::uint8_t {
   kNone,

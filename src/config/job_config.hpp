@@ -244,6 +244,7 @@ struct GenerateSettings {
   std::int64_t max_sequence_length = 2048;  ///< most tokens of a prompt and its answer together
   std::int64_t batch_sequences = 8;         ///< number of prompts answered at once, over all ranks
   std::int64_t prefill_tokens = 512;        ///< most prompt tokens per forward pass of a rank
+  AnswerProducts products = AnswerProducts::kExact;
   double temperature = 0;
   std::int64_t top_k = 0;
   double top_p = 1;

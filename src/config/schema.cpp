@@ -523,6 +523,12 @@ Table generate_table() {
       .key("prefill_tokens", &GenerateSettings::prefill_tokens, Integer{1, 1 << 20},
            "largest number of prompt tokens per forward pass of a rank", "tokens")
       .rules({})
+      .key(
+          "products", &GenerateSettings::products,
+          Choice<AnswerProducts>{{{"exact", AnswerProducts::kExact}, {"int8", AnswerProducts::kInt8}}},
+          "how a few tokens are multiplied with weights that model.frozen_format keeps as codes: exact, with the "
+          "bits that bfloat16 weights give; int8, faster, with the tokens' activations rounded to integers of 8 "
+          "bits in blocks of 32. Answers within a training are exact")
       .key("temperature", &GenerateSettings::temperature, Real{0, 100},
            "divisor of the logits before a token is drawn; 0 = the most probable token is always taken")
       .key("top_k", &GenerateSettings::top_k, Integer{0, 1 << 30},

@@ -104,6 +104,7 @@ max_tokens = 5
 max_sequence_length = 99
 batch_sequences = 2
 prefill_tokens = 64
+products = "int8"
 temperature = 0.5
 top_k = 3
 top_p = 0.9

@@ -84,6 +84,14 @@ class Training(StoredTest):
     def test_weights_in_float32_have_the_same_numbers(self):
         self.compare("fp8-rows", 2, model={"dtype": "float32"})
 
+    def test_its_answers_are_exact_whatever_those_of_other_jobs_are(self):
+        prompts = self.directory / "prompts.jsonl"
+        prompts.write_text('{"tokens": [5, 17, 42]}\n')
+        generate = {"prompts": prompts, "every_steps": 1, "max_tokens": 20, "positions": 32}
+        runs = [self.train("int4", 2, "stored", generate=generate | {"products": products}) for products in ("exact", "int8")]
+        self.assert_same(*runs)
+        self.assertEqual(*((run / "answers.jsonl").read_bytes() for run in runs))
+
     def test_every_reader_brings_the_same_codes_and_they_are_verified(self):
         rank0 = self.train(GPT_OSS, 3, "stored", load={"readers": "rank0", "verify": True, "chunk": "64KiB"})
         self.assert_same(rank0, self.train(GPT_OSS, 3, "stored", load={"readers": "all"}))
@@ -95,14 +103,16 @@ class UsingTest(StoredTest):
         job = self.write_job(f"{kind}-{len(list(self.directory.iterdir()))}.toml", job={"kind": kind}, train={"batch_sequences": 4},
                              model={"path": model, "frozen_format": frozen_format} | tables.pop("model", {}),
                              data={"tokens": FIXTURES / tokens / "reference.h5", "sequence_length": 48}, **tables)
-        self.expect(run_job(ranks, job), 0)
+        result = run_job(ranks, job)
+        self.expect(result, 0)
+        self.output = result.output
         return self.output_of(job)
 
     def answers(self, form, frozen_format, ranks=3, **tables):
         """The tokens of each prompt's answer."""
         prompts = self.directory / "prompts.jsonl"
         prompts.write_text("".join(json.dumps({"tokens": list(range(first, first + 9))}) + "\n" for first in (3, 40, 99, 200)))
-        generate = {"prompts": prompts, "max_tokens": 12, "positions": 32, "ignore_eos": True}
+        generate = {"prompts": prompts, "max_tokens": 12, "positions": 32, "ignore_eos": True} | tables.pop("generate", {})
         output = self.of_kind("generate", form, frozen_format, ranks, generate=generate, **tables)
         found = {answer["prompt"]: answer["tokens"] for answer in map(json.loads, (output / "answers.jsonl").read_text().splitlines())}
         self.assertEqual(len(found), 4)
@@ -121,6 +131,22 @@ class Using(UsingTest):
 
     def test_answers(self):
         self.assertEqual(self.answers(GPT_OSS, "dtype"), self.answers(GPT_OSS, "stored"))
+
+    def test_answers_by_integers_begin_as_exact_ones_and_those_of_forms_without_integers_are_exact(self):
+        for form in ("int4", "mxfp4", "fp8-blocks"):
+            exact = self.answers(form, "stored", 1)
+            for ranks in (1, 2):
+                with self.subTest(form=form, ranks=ranks):
+                    found = self.answers(form, "stored", ranks, generate={"products": "int8"})
+                    self.assertIn("compute ", self.output)
+                    self.assertEqual([tokens[0] for _, tokens in sorted(found.items())], [tokens[0] for _, tokens in sorted(exact.items())])
+                    if form == "fp8-blocks":
+                        self.assertEqual(found, exact)
+
+    def test_answers_by_integers_need_codes(self):
+        exact = self.answers("int4", "dtype", 1)
+        self.assertEqual(self.answers("int4", "dtype", 1, generate={"products": "int8"}), exact)
+        self.assertIn("model.frozen_format", self.output)
 
     def test_a_run_goes_on_in_the_other_form_and_exports_the_same_merged_model(self):
         exported = []
