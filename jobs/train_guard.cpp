@@ -98,6 +98,7 @@ void TrainGuard::compare(std::int64_t step, const StepMetrics& metrics, double l
   fault_point("train.compared", context_.comm.rank(),
               std::as_writable_bytes(std::span(&values.learning_rate, 1)));
   require_same_on_all_ranks(context_.comm, values);
+  require_same_weights_in_sets(context_.sets, trainer_.binder().weights(), step);
 }
 
 void TrainGuard::finish() const {

@@ -105,7 +105,7 @@ Weights make_trained_weights(JobContext& context, TrainingState& state, bool nee
   Weights weights =
       state.resumes() && !has_frozen && !needs_start ? make_empty_weights(context) : make_weights(context);
   if (!has_frozen || (!state.resumes() && !context.config().checkpoint.saves())) return weights;
-  const auto digest = std::make_shared<FrozenDigest>(context.comm, weights.arena, manifest);
+  const auto digest = std::make_shared<FrozenDigest>(context.sets.own(), weights.arena, manifest);
   state.set_base([digest] { return digest->sum().hex(); });
   if (UnitBytes* const units = weights.arena.elsewhere())
     units->examine_first([digest](int unit, const std::byte* bytes) { digest->add(unit, bytes); });
@@ -121,6 +121,8 @@ SavedTraining saved_training(const JobContext& context, Trainer& trainer, const 
         list_state(context.blueprint.model.manifest, weights,
                    {&optimizer.layout(), context.config().optimizer.mode(), optimizer.state()});
     if (context.config().optimizer.gradients == GradientMode::kRelease) order_backward(state);
+    if (!context.sets.is_first())
+      for (StateSpan& span : state) span.is_copy = true;
     return state;
   };
   return {weights, list, [&] { trainer.require_finite_weights(); }};

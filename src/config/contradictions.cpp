@@ -146,6 +146,24 @@ void expect_export_settings(const JobConfig& c, JobProblems& problems) {
                   "found the directory of job.output, expected another");
 }
 
+/// Checks what several copies of the model do not go with.
+void expect_replica_settings(const JobConfig& c, JobProblems& problems) {
+  if (c.parallel.replicas == 1) return;
+  const auto expect = [&](bool holds, const char* other, const char* reason) {
+    problems.expect(holds, {"parallel.replicas", other},
+                    fmt::format("found {}, expected 1, because {}", c.parallel.replicas, reason));
+  };
+  expect(c.job.kind != JobKind::kExport, "job.kind", "job.kind = \"export\" takes one copy of the model");
+  expect(c.debug.dump.empty() || !is_training(c.job.kind), "debug.dump",
+         "debug.dump takes the numbers of one copy of the model");
+  expect(c.checkpoint.storage != SaveStorage::kNode || !is_training(c.job.kind), "checkpoint.storage",
+         "checkpoint.storage = \"node\" keeps one copy of the model on the hosts");
+  expect(
+      !c.load.verify || c.load.readers != Readers::kRank0, "load.verify",
+      "load.verify reads files again, which with load.readers = \"rank0\" only one copy of the model does; "
+      "\"all\" and \"node\" read for each");
+}
+
 /// Checks keys that depend on the held-out loss: they need evaluations, and checkpoints that keep the best
 /// step.
 void expect_held_out_settings(const JobConfig& c, JobProblems& problems) {
@@ -316,6 +334,7 @@ void check_contradictions(JobConfig& config, JobProblems& problems) {
                               c.job.kind == JobKind::kExport ? "export" : "load"));
   expect_load_settings(c, problems);
   expect_export_settings(c, problems);
+  expect_replica_settings(c, problems);
   expect_lora_settings(c, problems);
   expect_prefer_settings(config, problems);
   expect_distil_settings(c, problems);

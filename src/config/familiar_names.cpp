@@ -94,6 +94,8 @@ constexpr auto kKeys = std::to_array<FamiliarNames>({
      "expected train.router_z_loss"},
     {"expert_model_parallel_size ep_size expert_parallel_size moe_expert_parallel",
      "expected parallel.expert_parallel"},
+    {"data_parallel_replicate_degree dp_replicate dp_replicate_size num_replicas",
+     "expected parallel.replicas"},
     {"deepspeed fsdp fsdp_config zero_optimization zero_stage ddp accelerate_config "
      "tensor_model_parallel_size pipeline_model_parallel_size data_parallel_size num_gpus "
      "nproc_per_node num_processes world_size",

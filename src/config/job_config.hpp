@@ -48,7 +48,8 @@ struct ModelSettings {
 struct ParallelSettings {
   /// Ranks in an expert-parallel group; 0 = all ranks, 1 = experts are gathered.
   std::int64_t expert_parallel = 0;
-  std::int64_t threads = 0;  ///< compute threads per rank; 0 = cores of the node divided by its ranks
+  std::int64_t replicas = 1;  ///< sets of consecutive ranks, each of which holds the model once
+  std::int64_t threads = 0;   ///< compute threads per rank; 0 = cores of the node divided by its ranks
   FrozenWeights frozen = FrozenWeights::kAuto;
 };
 

@@ -89,10 +89,15 @@ Table model_table() {
 
 Table parallel_table() {
   return TableBuilder("parallel", &JobConfig::parallel, "How ranks share the work")
-      .key("expert_parallel", &ParallelSettings::expert_parallel, Integer{0, 65536},
-           "number of ranks in an expert-parallel group; 0 = all ranks: each owns whole experts, and "
-           "tokens are dispatched to them; 1 = experts are sharded and gathered like dense weights; "
-           "k = each group of k ranks owns all experts, and every expert is sharded over the groups")
+      .key(
+          "expert_parallel", &ParallelSettings::expert_parallel, Integer{0, 65536},
+          "number of ranks in an expert-parallel group; 0 = all ranks of a set: each owns whole experts, and "
+          "tokens are dispatched to them; 1 = experts are sharded and gathered like dense weights; "
+          "k = each group of k ranks owns all experts, and every expert is sharded over the groups")
+      .key("replicas", &ParallelSettings::replicas, Integer{1, 65536},
+           "number of copies of the model: as many sets of consecutive ranks hold it once each, train on "
+           "their part of the batch and exchange gradients of trained weights; must divide the ranks, and "
+           "expert_parallel the ranks of a set")
       .key("threads", &ParallelSettings::threads, Integer{0, 4096},
            "number of compute threads per rank; 0 = cores of the node divided by its ranks, at most "
            "OMP_NUM_THREADS")

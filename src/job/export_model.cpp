@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/step_directory.hpp"
+#include "comm/long_work.hpp"
 #include "comm/run_together.hpp"
 #include "comm/solo_communicator.hpp"
 #include "export/export_plan.hpp"
@@ -23,6 +24,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -214,6 +216,19 @@ void begin_export(JobContext& context) {
   context.directory.set_status("exporting");
 }
 
+/// Collective over the context's communicator. Calls `act` on the ranks of the first set, which have all weights;
+/// those of other sets wait, however long it takes if it calls `tell` on rank 0.
+void on_first_set(const JobContext& context,
+                  const std::function<void(const std::function<void()>& tell)>& act) {
+  if (context.sets.counterparts() == nullptr) return act([] {});
+  const bool acts_alone = context.sets.is_first() && !context.is_root();
+  const std::unique_ptr<Communicator> others = context.comm.split(acts_alone ? 1 : 0, context.comm.rank());
+  if (acts_alone)
+    act([] {});
+  else
+    run_long_on_root(*others, act);
+}
+
 /// Collective.
 void export_weights(JobContext& context, const ShardValues& values) {
   begin_export(context);
@@ -226,10 +241,15 @@ void export_weights(JobContext& context, const ShardValues& values) {
   options.companions = written.companions;
   options.staging_bytes = config.load.chunk_bytes;
   options.keep_cached = config.load.page_cache == CachePolicy::kKeep;
-  options.progress = std::ref(progress);
-  const ExportReport report =
-      export_checkpoint(context.comm, written.plan, values, config.export_.path, options);
-  if (context.is_root()) print_export(written.plan, report);
+  on_first_set(context, [&](const std::function<void()>& tell) {
+    options.progress = [&](std::int64_t done, std::int64_t total) {
+      tell();
+      progress(done, total);
+    };
+    const ExportReport report =
+        export_checkpoint(context.sets.own(), written.plan, values, config.export_.path, options);
+    if (context.is_root()) print_export(written.plan, report);
+  });
 }
 
 /// Collective.
@@ -242,8 +262,11 @@ void export_adapter(JobContext& context, const ShardValues& values) {
   options.base_model = base_model_name(config.model.path);
   options.chunk_bytes = config.load.chunk_bytes;
   const Stopwatch watch;
-  const fs::path directory = save_adapter(context.comm, blueprint.model.adapters, blueprint.model.manifest,
-                                          values, config.export_.path, options);
+  fs::path directory;
+  on_first_set(context, [&](const std::function<void()>&) {
+    directory = save_adapter(context.sets.own(), blueprint.model.adapters, blueprint.model.manifest, values,
+                             config.export_.path, options);
+  });
   if (!context.is_root()) return;
   console::line("export    adapters of {}, {}, {:.2f} s: {}",
                 counted(std::ssize(blueprint.model.adapters.tensors), "weight"),
@@ -286,8 +309,8 @@ void export_model(JobContext& context, const ShardValues& values, ShardArena& we
   if (blueprint.model.adapters.empty()) return export_weights(context, values);
   if (exports_adapter(blueprint)) return export_adapter(context, values);
   context.comm.set_deadline("export", context.config().deadline.load_seconds);
-  const std::vector<StoredChange> changes = merge_adapters(context.comm, blueprint.model.manifest, values,
-                                                           weights, context.config().load.chunk_bytes);
+  const std::vector<StoredChange> changes = merge_adapters(
+      context.sets.own(), blueprint.model.manifest, values, weights, context.config().load.chunk_bytes);
   const ArenaValues base(weights);
   export_weights(context, MergedValues(base, changes));
 }

@@ -7,6 +7,7 @@
 #include "job/plan/job_plan.hpp"
 #include "job/run_directory.hpp"
 #include "process/signal_watch.hpp"
+#include "shard/rank_sets.hpp"
 
 #include <string>
 
@@ -17,6 +18,7 @@ struct JobContext {
   const JobPlan& plan;
   const Blueprint& blueprint;  ///< blueprint of `plan`
   Communicator& comm;          ///< communicator for data in main memory
+  const RankSets& sets;        ///< sets of the ranks of `comm`
   Communicator& links;         ///< communicator for the memory that is computed in: NCCL's, or `comm` itself
   RunDirectory& directory;     ///< run directory; acts on rank 0, does nothing on other ranks
   MemorySample baseline;       ///< memory of this rank before any header, staging or arena exists

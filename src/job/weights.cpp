@@ -57,8 +57,10 @@ void begin(JobContext& context) {
 /// Collective over the context's communicator. Plan of the load of the checkpoint into the shards, agreed on
 /// by all ranks.
 PlannedLoad plan_load_of(const JobContext& context, std::span<const int> left_in_files = {}) {
+  const ShardPlan& shards = context.plan.shards;
   PlannedLoad planned =
-      plan_weights(context.comm, context.blueprint, context.plan.shards, context.plan.machine.nodes,
+      plan_weights(is_passed_on(context.config()) ? context.comm : context.sets.own(), context.blueprint,
+                   shards, nodes_of_set(shards, context.plan.machine.nodes, context.sets.number()),
                    context.plan.machine.device.memory(), left_in_files);
   if (!context.is_root()) return planned;
   for (const std::string& warning : planned.index.warnings) log::warning("{}", warning);
@@ -108,7 +110,7 @@ LoadReport run_load(JobContext& context, const PlannedLoad& planned, ShardArena*
   };
   if (config.load.verify) options.verify.emplace();
   if (config.load.verify && context.is_root()) options.verify->progress = std::ref(verifying);
-  CheckpointLoadReport report = load_checkpoint(context.comm, planned, config.model.path, arena, options);
+  CheckpointLoadReport report = load_checkpoint(context.sets, planned, config.model.path, arena, options);
   if (report.verify && context.is_root()) print_verification(*report.verify);
   return std::move(report.load);
 }
@@ -169,10 +171,10 @@ std::vector<int> units_left_in_files(const JobContext& context) {
 Weights allocate_weights(JobContext& context, std::span<const int> left_in_files = {}) {
   const JobConfig& config = context.config();
   const int rank = context.comm.rank();
-  Weights weights{
-      ShardArena(context.plan.shards, rank, config.model.dtype, context.plan.machine.device.memory(),
-                 "weights", ShardArena::Units::kAll, &context.blueprint.stored, left_in_files),
-      std::nullopt};
+  Weights weights{ShardArena(context.plan.shards, context.sets.own().rank(), config.model.dtype,
+                             context.plan.machine.device.memory(), "weights", ShardArena::Units::kAll,
+                             &context.blueprint.stored, left_in_files),
+                  std::nullopt};
   if (config.memory.offload != Offload::kDisk) return weights;
   const std::vector<RankMemory>& ranks = context.plan.ranks;
   if (context.is_root()) print_offload(ranks, offload_directory(config));
@@ -199,7 +201,7 @@ void make_adapters(JobContext& context, ShardArena& arena) {
 }
 
 Weights load_weights(JobContext& context) {
-  const auto rank = static_cast<std::size_t>(context.comm.rank());
+  const auto rank = static_cast<std::size_t>(context.sets.own().rank());
   const std::int64_t arena_bytes = has_memory_of_gpu(context.plan.machine.device)
                                        ? 0
                                        : context.blueprint.shard_bytes(context.plan.shards)[rank];

@@ -40,7 +40,7 @@ void agree_on_load(Communicator& comm, const PlannedLoad& planned, const LoadReq
   if (comm.size() == 1)
     planned.plan.check_coverage();
   else
-    planned.plan.check_coverage(comm.rank());
+    planned.plan.check_coverage(request.shards.dims().member(comm.rank()));
   agree_on_plan(comm, planned.plan);
   std::vector<int> readers = planned.plan.readers().readers();
   std::erase_if(readers,
@@ -64,19 +64,21 @@ PlannedLoad plan_load(Communicator& comm, const LoadRequest& request, MatchedChe
   return planned;
 }
 
-CheckpointLoadReport load_checkpoint(Communicator& comm, const PlannedLoad& planned,
+CheckpointLoadReport load_checkpoint(const RankSets& sets, const PlannedLoad& planned,
                                      const std::filesystem::path& directory, ShardArena* weights,
                                      const CheckpointLoadOptions& options) {
-  CheckpointLoadReport report{load_shards(comm, planned.plan, directory, weights, options.load),
+  CheckpointLoadReport report{load_shards(sets, planned.plan, directory, weights, options.load),
                               std::nullopt};
-  if (weights != nullptr) load_buffers(comm, planned.index, planned.match, directory, *weights);
+  Communicator& with_reader = planned.plan.passes_on() ? sets.all() : sets.own();
+  if (weights != nullptr) load_buffers(with_reader, planned.index, planned.match, directory, *weights);
   if (options.loaded) options.loaded(report.load);
   if (!options.verify) return report;
   SLUICE_ASSERT(weights != nullptr, "a load that discards all bytes cannot be verified");
+  SLUICE_ASSERT(!planned.plan.passes_on(), "weights that other sets pass on cannot be verified");
   VerifyOptions verify = *options.verify;
   verify.readers = planned.plan.readers().readers();
   report.verify =
-      verify_shards(comm, *weights, planned.manifest, planned.index, planned.match, directory, verify);
+      verify_shards(sets.own(), *weights, planned.manifest, planned.index, planned.match, directory, verify);
   return report;
 }
 

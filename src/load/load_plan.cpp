@@ -163,11 +163,12 @@ void LoadPlan::add_up(Chunk& chunk, const std::vector<Transfer>& transfers) {
       ranks_[rank].payload += move.bytes();
       if (is_staged(move)) staged += move.bytes();
     }
-    if (static_cast<int>(rank) == chunk.reader) continue;
+    const bool is_own = static_cast<int>(rank) == chunk.reader;
+    if (is_own && !passes_on()) continue;
     packed_here += transfer.packed_bytes();
     reader.sent += transfer.packed_bytes();
     for (const LoadMove& move : transfer.large) reader.sent += move.bytes();
-    ranks_[rank].packed = std::max(ranks_[rank].packed, staged);
+    if (!is_own) ranks_[rank].packed = std::max(ranks_[rank].packed, staged);
   }
   reader.packed = std::max(reader.packed, packed_here);
 }
@@ -283,6 +284,7 @@ Digest LoadPlan::digest() const {
   out.number(static_cast<std::int64_t>(options_.arena));
   out.number(options_.discard ? 1 : 0);
   out.number(options_.on_device ? 1 : 0);
+  out.number(options_.passes_on ? 1 : 0);
   for (const CheckpointFile& file : files_) {
     out.text(file.name);
     out.number(file.bytes);
@@ -314,7 +316,7 @@ std::vector<std::int64_t> staging_limits(const ShardPlan& shards, const LoadPlan
     const auto reader = static_cast<std::size_t>(options.readers.reader_of(rank));
     const std::int64_t bytes = shards.held_elements(rank) * widest;
     payload += bytes;
-    if (!options.readers.is_reader(rank)) foreign[reader] += bytes;
+    if (!options.readers.is_reader(rank) || options.passes_on) foreign[reader] += bytes;
   }
   for (int rank = 0; rank < shards.world(); ++rank) {
     const auto at = static_cast<std::size_t>(rank);

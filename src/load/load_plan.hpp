@@ -90,6 +90,8 @@ struct LoadPlanOptions {
   /// Whether files hold plain numbers for stored tensors, which are quantised to codes and scales; and
   /// whether files may have these matrices transposed.
   bool quantises = false, has_transposed = false;
+  /// Whether ranks of the first set pass on what they get to their counterparts, from set to set.
+  bool passes_on = false;
   /// Whether received bytes are dropped after staging, to measure the stream alone, without arenas.
   bool discard = false;
 };
@@ -116,6 +118,7 @@ class LoadPlan {
   [[nodiscard]] const ShardPlan& shards() const { return shards_; }
   [[nodiscard]] DType arena_dtype() const { return options_.arena; }
   [[nodiscard]] bool discards() const { return options_.discard; }
+  [[nodiscard]] bool passes_on() const { return options_.passes_on; }
   /// Whether a move passes through its owner's staging memory; otherwise it is received into the arena.
   [[nodiscard]] bool is_staged(const LoadMove& move) const {
     return options_.discard || options_.on_device || move.encoding != nullptr ||
@@ -137,13 +140,13 @@ class LoadPlan {
 
   /// Payload bytes, in the files' element types, scales included: read in total; and read, kept and sent by
   /// one rank. Readers that share a transposed matrix also read the elements between their own, and count
-  /// them.
+  /// them. What ranks that do not read pass on is not counted.
   [[nodiscard]] std::int64_t read_bytes() const { return read_bytes_; }
   [[nodiscard]] std::int64_t read_bytes(int rank) const { return totals(rank).read; }
   [[nodiscard]] std::int64_t payload_bytes(int rank) const { return totals(rank).payload; }
   [[nodiscard]] std::int64_t sent_bytes(int rank) const { return totals(rank).sent; }
-  /// Bytes of staging that one chunk takes. At its reader: the chunk, rounded out to blocks, its scales, and
-  /// what is packed for others. Elsewhere: what arrives packed, must be converted, or goes on to a device.
+  /// Bytes of staging that one chunk takes. At its reader, and its counterparts in other sets: the chunk, rounded
+  /// out to blocks, its scales, and what is packed for others. Elsewhere: what arrives packed, must be converted, or goes on to a device.
   [[nodiscard]] std::int64_t slot_bytes(int rank) const {
     return chunk_room(rank) + scale_room(rank) + totals(rank).packed;
   }

@@ -11,7 +11,7 @@
 namespace sluice {
 
 /// A rank that does not read: posts its receives as many chunks ahead as the ring has slots, into the arena
-/// wherever no conversion is needed.
+/// wherever no conversion is needed. Passes on what it gets if there is another set.
 class LoadReceiver {
  public:
   /// `setting` must outlive the receiver.
@@ -22,7 +22,7 @@ class LoadReceiver {
   /// chunk order.
   void step(std::size_t number);
   /// Checks that the load is complete; each step has waited for its own moves.
-  void finish() const { writer_.finish(); }
+  void finish();
 
   [[nodiscard]] std::int64_t staging_bytes() const { return ring_.bytes(); }
   [[nodiscard]] std::int64_t overhead_bytes() const { return 0; }
@@ -30,14 +30,18 @@ class LoadReceiver {
  private:
   struct Slot {
     Transfer transfer;
-    std::vector<Work> works;
+    std::vector<Work> works;        ///< messages on their way to this rank
+    std::vector<Work> passed_on{};  ///< messages on their way to the next set
   };
 
   void post(std::size_t number);
   void receive(Slot& slot, std::byte* to, std::int64_t bytes);
+  void pass_on(std::size_t number);
+  /// Calls visit(data, bytes) with the messages of chunk number `number`, in their order.
+  template <class Visit>
+  void for_each_message(std::size_t number, const Visit& visit);
 
   const LoadSetting& setting_;
-  int from_;
   std::span<const Chunk> chunks_;
   ArenaWriter writer_;
   StagingRing ring_;

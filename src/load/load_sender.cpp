@@ -33,8 +33,8 @@ void LoadSender::step(std::size_t number) {
   std::byte* const scales = ring_.slot(number).data() + setting_.plan.chunk_room(setting_.rank());
   std::byte* packed = scales + setting_.plan.scale_room(setting_.rank());
   travelling_.emplace_back();
-  for (int rank = 0; rank < setting_.comm.size(); ++rank)
-    if (rank != setting_.rank())
+  for (int rank = 0; rank < setting_.comm().size(); ++rank)
+    if (rank != setting_.rank() || setting_.passes_on())
       packed = send(rank, transfers_[static_cast<std::size_t>(rank)], chunk.data, scales, packed);
   keep_own(transfers_[static_cast<std::size_t>(setting_.rank())], chunk, scales);
   let_go();
@@ -55,12 +55,16 @@ void LoadSender::wait_until(const std::function<bool()>& is_done, const Operatio
 }
 
 ChunkReader::OwnPlace LoadSender::own_place() const {
-  if (setting_.arena == nullptr || setting_.arena->is_on_device()) return nullptr;
+  // What is passed on is sent from the chunk.
+  if (setting_.arena == nullptr || setting_.arena->is_on_device() || setting_.passes_on()) return nullptr;
   return [this](const LoadMove& move) { return writer_.place(move); };
 }
 
 void LoadSender::send(int rank, const std::byte* data, std::int64_t bytes) {
-  travelling_.back().push_back({rank, setting_.comm.send(data, bytes, rank, kLoadTag)});
+  if (rank == setting_.rank())
+    travelling_.back().push_back({setting_.comm().size() + rank, setting_.pass_on(data, bytes)});
+  else
+    travelling_.back().push_back({rank, setting_.comm().send(data, bytes, rank, kLoadTag)});
 }
 
 std::byte* LoadSender::send(int rank, const Transfer& transfer, const std::byte* chunk,

@@ -42,6 +42,7 @@ class LoadSender {
   /// calls.
   void wait_until(const std::function<bool()>& is_done, const Operation& operation);
   [[nodiscard]] ChunkReader::OwnPlace own_place() const;
+  /// Sends bytes to another rank of the set; those for this rank to its counterpart in the next set.
   void send(int rank, const std::byte* data, std::int64_t bytes);
   /// Sends a transfer; returns the first byte behind its packed message.
   std::byte* send(int rank, const Transfer& transfer, const std::byte* chunk, const std::byte* scales,

@@ -10,6 +10,7 @@
 #include "load/row_quantiser.hpp"
 #include "load/streaming_loader.hpp"
 #include "shard/arena.hpp"
+#include "shard/rank_sets.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -47,12 +48,24 @@ class StagingRing {
 
 /// Objects with which both sides of a load work.
 struct LoadSetting {
-  Communicator& comm;
+  const RankSets& sets;
   const LoadPlan& plan;
   ShardArena* arena;
   const std::filesystem::path& directory;
   const LoadOptions& options;
-  [[nodiscard]] int rank() const { return comm.rank(); }
+  /// The ranks of this rank's set, and its number among them.
+  [[nodiscard]] Communicator& comm() const { return sets.own(); }
+  [[nodiscard]] int rank() const { return comm().rank(); }
+  /// Whether another rank of the set reads for this one, or this rank for itself; otherwise the counterpart in the
+  /// set before passes on what it gets.
+  [[nodiscard]] bool is_read_in_set() const { return !plan.passes_on() || sets.is_first(); }
+  [[nodiscard]] bool reads() const { return is_read_in_set() && plan.readers().is_reader(rank()); }
+  /// Whether this rank passes on what it gets to its counterpart in the next set.
+  [[nodiscard]] bool passes_on() const { return plan.passes_on() && !sets.is_last(); }
+  /// Begins to send bytes to the counterpart in the next set.
+  [[nodiscard]] Work pass_on(const void* data, std::int64_t bytes) const {
+    return sets.counterparts()->send(data, bytes, sets.number() + 1, kLoadTag);
+  }
   [[nodiscard]] StagingRing ring() const {
     return {arena != nullptr && arena->is_on_device() ? MemoryKind::kPinned : MemoryKind::kPrivate,
             plan.slot_bytes(rank()), plan.slots(rank(), options.ring_slots)};

@@ -44,8 +44,8 @@ std::int64_t cached_bytes_of(const LoadPlan& plan, const std::filesystem::path& 
 
 void check_arguments(const LoadSetting& setting) {
   const LoadPlan& plan = setting.plan;
-  SLUICE_ASSERT(setting.comm.size() == plan.shards().world(), "a load plan for {} ranks is run by {} ranks",
-                plan.shards().world(), setting.comm.size());
+  SLUICE_ASSERT(setting.comm().size() == plan.shards().world(), "a load plan for {} ranks is run by {} ranks",
+                plan.shards().world(), setting.comm().size());
   SLUICE_ASSERT(plan.discards() == (setting.arena == nullptr), "a plan that discards has no arena");
   const ShardArena* arena = setting.arena;
   SLUICE_ASSERT(
@@ -70,7 +70,9 @@ void log_role(const LoadSetting& setting) {
   const ReaderAssignment& readers = setting.plan.readers();
   const int rank = setting.rank();
   const int reader = readers.reader_of(rank);
-  if (readers.is_reader(rank))
+  if (!setting.is_read_in_set())
+    log::debug("load      receives its shard from its counterpart in the set before");
+  else if (readers.is_reader(rank))
     log::debug("load      reads {} in {} chunks, up to {} ahead with {} threads",
                format_bytes(setting.plan.read_bytes(rank)), setting.plan.chunks_of(rank).size(),
                setting.options.ring_slots, setting.options.reader_threads);
@@ -88,35 +90,35 @@ void log_result(const RankLoad& row) {
 
 }  // namespace
 
-LoadReport load_shards(Communicator& comm, const LoadPlan& plan, const std::filesystem::path& directory,
+LoadReport load_shards(const RankSets& sets, const LoadPlan& plan, const std::filesystem::path& directory,
                        ShardArena* weights, const LoadOptions& options) {
-  const LoadSetting setting{comm, plan, weights, directory, options};
+  const LoadSetting setting{sets, plan, weights, directory, options};
   check_arguments(setting);
   log_role(setting);
   const Stopwatch watch;
-  const Traffic before = comm.traffic();
-  const int rank = comm.rank();
+  const Traffic before = sets.traffic();
+  const int rank = setting.rank();
   GrowthSampler growth(options.baseline);
   RankLoad row;
   row.shard_bytes = weights == nullptr ? 0 : weights->bytes();
-  if (plan.readers().is_reader(rank)) {
+  if (setting.reads()) {
     const std::span<const Chunk> chunks = plan.chunks_of(rank);
     run(LoadSender(setting), rank, growth, row, [&](std::size_t i) {
       row.read_bytes += chunks[i].bytes + chunks[i].scale_bytes;
-      if (rank == 0) report_progress(setting, row.read_bytes, watch.seconds());
+      if (sets.all().rank() == 0) report_progress(setting, row.read_bytes, watch.seconds());
     });
   } else {
     run(LoadReceiver(setting), rank, growth, row, [](std::size_t) {});
   }
   row.seconds = watch.seconds();
-  if (plan.readers().is_reader(rank)) row.page_cache_bytes = cached_bytes_of(plan, directory);
+  if (setting.reads()) row.page_cache_bytes = cached_bytes_of(plan, directory);
   row.available_bytes = available_memory_bytes();
   row.peak_growth_bytes = growth.peak_bytes();
   row.peak_pool_bytes = growth.peak_pool_bytes();
-  row.received_bytes = comm.traffic().received_bytes - before.received_bytes;
-  row.sent_bytes = comm.traffic().sent_bytes - before.sent_bytes;
+  row.received_bytes = sets.traffic().received_bytes - before.received_bytes;
+  row.sent_bytes = sets.traffic().sent_bytes - before.sent_bytes;
   log_result(row);
-  return {gather_rows(comm, row)};
+  return {gather_rows(sets.all(), row)};
 }
 
 }  // namespace sluice

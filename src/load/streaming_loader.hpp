@@ -6,6 +6,7 @@
 #include "load/load_plan.hpp"
 #include "load/load_report.hpp"
 #include "shard/arena.hpp"
+#include "shard/rank_sets.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -32,12 +33,13 @@ struct LoadOptions {
   std::function<void(const LoadProgress&)> progress{};
 };
 
-/// Collective over `comm`. Fills `weights` of every rank from the files in `directory`, which only the plan's
-/// readers open; `weights` is null for a plan that discards. Allocates the ring of staging slots besides the
-/// arena, and nothing that grows. The plan must be the same on every rank (compare LoadPlan::digest() first)
-/// and made for this communicator's size and this arena's plan and element type. Throws on the rank that
-/// fails; the others wait until the job is ended or their deadline passes.
-[[nodiscard]] LoadReport load_shards(Communicator& comm, const LoadPlan& plan,
+/// Collective over all ranks of `sets`. Fills `weights` of every rank from the files in `directory`, which only
+/// the plan's readers open, in each set or, if it passes on, in the first; `weights` is null for a plan that
+/// discards. Allocates the ring of staging slots besides the arena, and nothing that grows. The plan must be the
+/// same on every rank of a set, or of all if it passes on (compare LoadPlan::digest() first), and made for the
+/// size of a set and this arena's plan and element type. Throws on the rank that fails; the others wait until
+/// the job is ended or their deadline passes.
+[[nodiscard]] LoadReport load_shards(const RankSets& sets, const LoadPlan& plan,
                                      const std::filesystem::path& directory, ShardArena* weights,
                                      const LoadOptions& options);
 

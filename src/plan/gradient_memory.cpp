@@ -9,8 +9,8 @@ namespace sluice {
 
 ExpertGradients expert_gradients(const ParallelDims& dims, std::int64_t batch_sequences,
                                  std::int64_t micro_batch_sequences) {
-  const bool is_alone = dims.groups() == 1;
-  const bool in_one = divide_up(batch_sequences, std::int64_t{dims.world}) <= micro_batch_sequences;
+  const bool is_alone = dims.groups() == 1 && dims.replicas == 1;
+  const bool in_one = divide_up(batch_sequences, std::int64_t{dims.ranks()}) <= micro_batch_sequences;
   return is_alone && in_one ? ExpertGradients::kInTurn : ExpertGradients::kTogether;
 }
 

@@ -33,9 +33,10 @@ std::int64_t runtime_bytes(std::int64_t activations) {
 TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
   if (work.answers && !work.trains)
     return {.own_sequences = 1, .group_ranks = dims.expert_parallel, .group_sequences = dims.expert_parallel};
-  const auto sequences = [&](int of) { return equal_part(work.batch_sequences, dims.world, of).count(); };
+  const auto sequences = [&](int of) { return equal_part(work.batch_sequences, dims.ranks(), of).count(); };
   // The first ranks have one sequence more than the others, unless all have as many.
-  const std::int64_t least = sequences(dims.world - 1), with_more = work.batch_sequences - least * dims.world;
+  const std::int64_t least = sequences(dims.ranks() - 1),
+                     with_more = work.batch_sequences - least * dims.ranks();
   const std::int64_t first = std::int64_t{dims.group(rank)} * dims.expert_parallel;
   const std::int64_t more = std::clamp<std::int64_t>(with_more - first, 0, dims.expert_parallel);
   return {.own_sequences = sequences(rank),
@@ -137,10 +138,10 @@ void leave_in_files(const ShardPlan& plan, const std::vector<std::vector<StoredB
                                [&](const RankMemory& rank) { return rank.peak() <= *work.offload_above; });
   };
   const auto leave = [&](int layers) {
-    for (int rank = 0; rank < plan.world(); ++rank) {
+    for (int rank = 0; rank < plan.dims().ranks(); ++rank) {
       RankMemory& memory = ranks[static_cast<std::size_t>(rank)];
       memory = all_in_memory[static_cast<std::size_t>(rank)];
-      memory.offload = plan_source(plan, stored, rank, layers, work);
+      memory.offload = plan_source(plan, stored, plan.dims().member(rank), layers, work);
       memory.weights -= memory.offload.weight_bytes;
       memory.offload_buffers = memory.offload.buffer_bytes;
     }
@@ -202,9 +203,9 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
                                     const ShardPlan& plan, const StagePlan& stages, const Workload& work,
                                     std::span<const std::int64_t> staging_bytes,
                                     const StoredTensors& stored) {
-  SLUICE_ASSERT(std::ssize(staging_bytes) == plan.world(),
+  SLUICE_ASSERT(std::ssize(staging_bytes) == plan.dims().ranks(),
                 "staging is given for {} ranks, but there are shards for {}", staging_bytes.size(),
-                plan.world());
+                plan.dims().ranks());
   const std::int64_t size = size_of(work.dtype);
   const ExpertGradients experts =
       expert_gradients(plan.dims(), work.batch_sequences, work.micro_batch_sequences);
@@ -214,43 +215,45 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
   const std::vector<std::vector<StoredBytes>> own_stored = stored_bytes(plan, stored);
   const std::vector<std::vector<std::int64_t>> held = stored_by_place(plan, own_stored);
   std::vector<RankMemory> ranks;
-  for (int rank = 0; rank < plan.world(); ++rank) {
+  for (int rank = 0; rank < plan.dims().ranks(); ++rank) {
     RankMemory& memory = ranks.emplace_back();
-    const std::int64_t elements = plan.arena_elements(rank);
+    const int member = plan.dims().member(rank);
+    const std::int64_t elements = plan.arena_elements(member);
     if (work.keeps_weights)
       memory.weights = elements * size + plan.layouts().buffer_elements() * size_of(DType::kFloat32) +
-                       stored_on(own_stored, rank);
+                       stored_on(own_stored, member);
     memory.staging = staging_bytes[static_cast<std::size_t>(rank)];
     if (!work.computes) {
-      offload(plan, {}, rank, work, memory);
+      offload(plan, {}, member, work, memory);
       continue;
     }
     const TokenLoad load = token_load(plan.dims(), work, rank);
     memory.batch = batch_bytes(work, rank, load.own_sequences);
     ActivationBytes activations = plan_activations(model, work, load, trained);
     if (work.answers) {
-      const AnswerMemory answers = plan_answers(model, *work.answers, plan.world(), work.dtype);
+      const AnswerMemory answers = plan_answers(model, *work.answers, plan.dims().ranks(), work.dtype);
       memory.cache = answers.cache;
       activations.forward += answers.activations;
     }
     memory.forward_activations = activations.forward;
     memory.activations = std::max(activations.forward, activations.backward);
-    const GatherBytes gathered = stages.gather_bytes(plan, rank, size, held_stored(plan, held, rank));
+    const GatherBytes gathered = stages.gather_bytes(plan, member, size, held_stored(plan, held, member));
     memory.gather_buffers = gathered.dense + gathered.experts +
-                            (largest_stored_expert(plan, rank) + largest_stored_dense(plan)) * size;
+                            (largest_stored_expert(plan, member) + largest_stored_dense(plan)) * size;
     memory.kept_weights = gathered.kept;
     memory.runtime = runtime_bytes(memory.activations);
     if (!work.trains) {
-      offload(plan, {}, rank, work, memory);
+      offload(plan, {}, member, work, memory);
       continue;
     }
-    memory.gradients = plan_gradients(plan, stages, rank, work.optimizer.gradients, experts).all();
-    const std::vector<std::int64_t> state_bytes = optimizer.of_units(rank);
+    memory.gradients = plan_gradients(plan, stages, member, work.optimizer.gradients, experts).all();
+    const std::vector<std::int64_t> state_bytes = optimizer.of_units(member);
     memory.optimizer = sum(state_bytes);
-    memory.saved = plan.trained_elements(rank) * size + memory.optimizer;
-    memory.gradient_buffer = stages.gradient_elements(plan, rank) * size_of(DType::kFloat32);
-    memory.save_buffers = save_buffers(plan, state_bytes, rank, work);
-    offload(plan, state_bytes, rank, work, memory);
+    if (plan.dims().set(rank) == 0)  // which saves for all sets
+      memory.saved = plan.trained_elements(member) * size + memory.optimizer;
+    memory.gradient_buffer = stages.gradient_elements(plan, member) * size_of(DType::kFloat32);
+    memory.save_buffers = save_buffers(plan, state_bytes, member, work);
+    offload(plan, state_bytes, member, work, memory);
   }
   leave_in_files(plan, own_stored, work, ranks);
   return ranks;

@@ -48,7 +48,7 @@ class TrafficCount {
         stored_(stored_bytes(plan, stored)),
         backward_passes_(work.trains ? work.backward_passes : 0),
         lowest_layer_(work.trains ? stages.lowest_trained_layer(plan) : model.layer_count()),
-        ranks_(static_cast<std::size_t>(plan.world())) {}
+        ranks_(static_cast<std::size_t>(plan.dims().ranks())) {}
 
   void count_layers() {
     for (int layer = 0; layer < model_.layer_count(); ++layer) {
@@ -56,7 +56,7 @@ class TrafficCount {
       for (const int unit : stages_.layers[static_cast<std::size_t>(layer)].units) {
         const bool experts = plan_.has_experts(unit);
         count_gathers(unit, times, experts ? &StepTraffic::expert_weights : &StepTraffic::dense_weights);
-        count_reductions(unit, experts ? &StepTraffic::expert_gradients : &StepTraffic::dense_gradients);
+        count_reductions(unit);
       }
     }
   }
@@ -65,12 +65,15 @@ class TrafficCount {
     const int embedding = stages_.embed.units.front();
     for (const int unit : stages_.head.units) {
       count_gathers(unit, std::max(1, backward_passes_), &StepTraffic::vocabulary);
-      count_reductions(unit, &StepTraffic::vocabulary);
+      count_reductions(unit);
     }
     if (plan_.sharers(embedding) == 1 || plan_.is_kept(embedding)) return;
-    if (rows_fit()) return count_rows(embedding);
+    if (rows_fit()) {
+      for (int first = 0; first < ranks(); first += plan_.world()) count_rows(embedding, first);
+      return;
+    }
     count_gathers(embedding, 1, &StepTraffic::vocabulary);
-    count_reductions(embedding, &StepTraffic::vocabulary);
+    count_reductions(embedding);
   }
 
   void count_tokens(const ExpertShares& shares) {
@@ -81,13 +84,26 @@ class TrafficCount {
     }
   }
 
+  /// Gradients that counterparts in several sets add up: each sums its part of them, and sends it to the others.
+  void count_sums_over_sets() {
+    const int sets = plan_.dims().replicas;
+    for (int unit = 0; sets > 1 && unit < static_cast<int>(plan_.layouts().units.size()); ++unit) {
+      if (!plan_.is_trained(unit)) continue;
+      for (int rank = 0; rank < ranks(); ++rank) {
+        const std::int64_t all = plan_.owned(unit, member(rank)).count();
+        const std::int64_t own = equal_part(all, sets, plan_.dims().set(rank)).count();
+        at(rank).*gradients_of(unit) += backward_passes_ * kFloatBytes * (all - own + own * (sets - 1));
+      }
+    }
+  }
+
   /// Sums over ranks, and the batch that rank 0 hands out.
   void count_rest(const ParameterManifest& manifest) {
-    const auto sum_of = [&](std::int64_t numbers) { return sum_bytes(numbers, plan_.world()); };
+    const auto sum_of = [&](std::int64_t numbers) { return sum_bytes(numbers, ranks()); };
     const std::int64_t bytes = 2 * sum_of(model_.moe_layer_count() * model_.experts) +
                                sum_of(work_.has_z_loss ? 1 : 0) + backward_passes_ * (sum_of(1) + sum_of(2));
-    for (int rank = 0; rank < plan_.world(); ++rank) at(rank).other += bytes;
-    for (int rank = 1; rank < plan_.world(); ++rank)
+    for (int rank = 0; rank < ranks(); ++rank) at(rank).other += bytes;
+    for (int rank = 1; rank < ranks(); ++rank)
       at(0).batch += sequences(rank) * (work_.pass_length + 1) * std::int64_t{sizeof(std::int64_t)};
     if (work_.trains) count_sums_of_matrices(manifest);
   }
@@ -95,9 +111,11 @@ class TrafficCount {
   std::vector<StepTraffic> done() { return std::move(ranks_); }
 
  private:
+  [[nodiscard]] int ranks() const { return plan_.dims().ranks(); }
+  [[nodiscard]] int member(int rank) const { return plan_.dims().member(rank); }
   [[nodiscard]] StepTraffic& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::int64_t sequences(int rank) const {
-    return equal_part(work_.batch_sequences, plan_.world(), rank).count();
+    return equal_part(work_.batch_sequences, ranks(), rank).count();
   }
   [[nodiscard]] std::int64_t tokens(int rank) const { return sequences(rank) * work_.pass_length; }
 
@@ -108,40 +126,49 @@ class TrafficCount {
     return plan_.owned(unit, rank).count() * size_of(work_.dtype);
   }
 
+  /// Purpose of a unit's gradients.
+  [[nodiscard]] std::int64_t StepTraffic::*gradients_of(int unit) const {
+    const auto is_of = [&](const Stage& stage) { return std::ranges::count(stage.units, unit) > 0; };
+    if (is_of(stages_.embed) || is_of(stages_.head)) return &StepTraffic::vocabulary;
+    return plan_.has_experts(unit) ? &StepTraffic::expert_gradients : &StepTraffic::dense_gradients;
+  }
+
   void count_gathers(int unit, int times, std::int64_t StepTraffic::*purpose) {
     if (plan_.is_kept(unit)) return;
-    for (int rank = 0; rank < plan_.world(); ++rank)
-      at(rank).*purpose += times * own_bytes(unit, rank) * (plan_.sharers(unit) - 1);
+    for (int rank = 0; rank < ranks(); ++rank)
+      at(rank).*purpose += times * own_bytes(unit, member(rank)) * (plan_.sharers(unit) - 1);
   }
 
   /// Each rank sends the gradients of all shards but its own.
-  void count_reductions(int unit, std::int64_t StepTraffic::*purpose) {
+  void count_reductions(int unit) {
     if (!plan_.is_trained(unit) || plan_.sharers(unit) == 1) return;
-    for (int rank = 0; rank < plan_.world(); ++rank)
-      at(rank).*purpose += backward_passes_ * kFloatBytes *
-                           (plan_.gathered_range(unit, rank).count() - plan_.owned(unit, rank).count());
+    for (int rank = 0; rank < ranks(); ++rank)
+      at(rank).*gradients_of(unit) +=
+          backward_passes_ * kFloatBytes *
+          (plan_.gathered_range(unit, member(rank)).count() - plan_.owned(unit, member(rank)).count());
   }
 
   [[nodiscard]] double distinct(int rank) const { return distinct_tokens(tokens(rank), model_.vocab_size); }
-  [[nodiscard]] double distinct_of_all() const {
+  /// Rows that the ranks of a set need, each counted by itself.
+  [[nodiscard]] double distinct_of_set(int first) const {
     double rows = 0;
-    for (int rank = 0; rank < plan_.world(); ++rank) rows += distinct(rank);
+    for (int rank = first; rank < first + plan_.world(); ++rank) rows += distinct(rank);
     return rows;
   }
 
-  /// Whether the embedding travels by rows, as RowExchange::fits() decides it.
+  /// Whether the embedding travels by rows in each set, as RowExchange::fits() decides it.
   [[nodiscard]] bool rows_fit() const {
-    return distinct(0) + distinct_of_all() <= static_cast<double>(model_.vocab_size);
+    return distinct(0) + distinct_of_set(0) <= static_cast<double>(model_.vocab_size);
   }
 
-  /// Lists of the rows that each rank needs, the rows, and their gradients.
-  void count_rows(int unit) {
+  /// Lists of the rows that each rank of a set needs, the rows, and their gradients.
+  void count_rows(int unit, int first) {
     const int others = plan_.world() - 1;
     const std::vector<std::int64_t> counts = plan_.counts(unit, 0);
     const auto whole = static_cast<double>(sum(counts));
-    const double of_all = distinct_of_all();
-    for (int rank = 0; rank < plan_.world(); ++rank) {
-      const double share = static_cast<double>(counts[static_cast<std::size_t>(rank)]) / whole;
+    const double of_all = distinct_of_set(first);
+    for (int rank = first; rank < first + plan_.world(); ++rank) {
+      const double share = static_cast<double>(counts[static_cast<std::size_t>(member(rank))]) / whole;
       const double of_others = (of_all - distinct(rank)) * share;
       const double by_others = distinct(rank) * (1 - share);
       const auto width = static_cast<double>(model_.hidden_size);
@@ -180,7 +207,7 @@ class TrafficCount {
         forward_passes * (state + 2 * choices) + backward_passes * (2 * state + 2 * choices);
     const double sent_back = forward_passes * state + backward_passes * (state + choices);
     const double all_places = std::accumulate(shares.begin(), shares.end(), 0.0);
-    for (int first = 0; first < plan_.world(); first += dims.expert_parallel) {
+    for (int first = 0; first < ranks(); first += dims.expert_parallel) {
       const int end = first + dims.expert_parallel;
       std::int64_t of_group = 0;
       for (int rank = first; rank < end; ++rank) of_group += tokens(rank);
@@ -206,8 +233,7 @@ class TrafficCount {
         if (clips_matrices) ++numbers;
         if (is_factored) numbers += 3 + (matrix.shape.is_vector() ? 0 : matrix.shape.columns);
       }
-      for (int rank = 0; rank < plan_.world(); ++rank)
-        at(rank).other += sum_bytes(numbers, plan_.sharers(unit));
+      for (int rank = 0; rank < ranks(); ++rank) at(rank).other += sum_bytes(numbers, plan_.sharers(unit));
     }
   }
 
@@ -245,12 +271,13 @@ std::vector<StepTraffic> plan_step_traffic(const ModelConfig& model, const Param
                                            const Workload& work, const StoredTensors& stored,
                                            const ExpertShares& shares) {
   const bool answers_only = work.answers && !work.trains;
-  if (!work.computes || answers_only || plan.world() == 1)
-    return std::vector<StepTraffic>(static_cast<std::size_t>(plan.world()));
+  if (!work.computes || answers_only || plan.dims().ranks() == 1)
+    return std::vector<StepTraffic>(static_cast<std::size_t>(plan.dims().ranks()));
   TrafficCount count(model, plan, stages, work, stored);
   count.count_layers();
   count.count_vocabulary();
   count.count_tokens(shares);
+  count.count_sums_over_sets();
   count.count_rest(manifest);
   return count.done();
 }

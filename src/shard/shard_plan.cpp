@@ -14,10 +14,11 @@ ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignme
   SLUICE_ASSERT(dims.world >= 1 && dims.expert_parallel >= 1, "{} ranks cannot be divided into groups of {}",
                 dims.world, dims.expert_parallel);
   if (dims.world % dims.expert_parallel != 0)
-    fail({ExitCode::kBadConfig, "job.ranks"},
-         "parallel.expert_parallel: found {}, expected 0 or a divisor of {}, the number of ranks: groups of "
-         "ranks are equally large",
-         dims.expert_parallel, dims.world);
+    fail(
+        {ExitCode::kBadConfig, "job.ranks"},
+        "parallel.expert_parallel: found {}, expected 0 or a divisor of {}, the number of ranks{}: groups of "
+        "ranks are equally large",
+        dims.expert_parallel, dims.world, dims.replicas > 1 ? " with each copy of the model" : "");
   held_elements_.assign(static_cast<std::size_t>(dims.world), 0);
   for (const FlatLayout& unit : layouts.units) cut(unit);
   offsets_.resize(layouts.units.size() * static_cast<std::size_t>(dims.world));

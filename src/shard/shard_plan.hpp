@@ -11,14 +11,21 @@
 
 namespace sluice {
 
-/// How the world is divided: into groups of `expert_parallel` consecutive ranks that together have all
-/// experts of a layer. A rank's place in its group says which experts it has; ranks of equal place are
-/// replicas, which shard and gather the same experts. With 1 every rank works with all experts, gathered like
-/// dense units; with the size of the world no expert is gathered.
+/// How ranks are divided: into sets of `world` consecutive ranks that hold the model once, and each set into
+/// groups of `expert_parallel` consecutive ranks that together have all experts of a layer. A rank's place in
+/// its group says which experts it has; ranks of equal place are replicas, which shard and gather the same
+/// experts. With 1 every rank works with all experts, gathered like dense units; with the size of the set no
+/// expert is gathered. Plans of shards number the ranks of one set from 0.
 struct ParallelDims {
-  int world = 1;
+  int world = 1;  ///< ranks of a set
   int expert_parallel = 1;
+  int replicas = 1;  ///< sets, each with a copy of the model
 
+  /// Ranks of all sets.
+  [[nodiscard]] int ranks() const { return world * replicas; }
+  /// The set of a rank among those of all sets, and its number in that set.
+  [[nodiscard]] int set(int rank) const { return rank / world; }
+  [[nodiscard]] int member(int rank) const { return rank % world; }
   [[nodiscard]] int groups() const { return world / expert_parallel; }
   [[nodiscard]] int group(int rank) const { return rank / expert_parallel; }
   [[nodiscard]] int place(int rank) const { return rank % expert_parallel; }

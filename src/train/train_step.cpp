@@ -217,7 +217,8 @@ void Trainer::reduce_norm(StepState& step) {
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.finish();
   const std::int64_t sent = binder_.mesh().traffic().sent_bytes;
-  std::array<double, 2> sums{sink_->squares(),
+  // Other sets have the same gradients.
+  std::array<double, 2> sums{binder_.mesh().sets().is_first() ? sink_->squares() : 0,
                              static_cast<double>(sent - std::exchange(counted_bytes_, sent))};
   comm_.all_reduce_sum(std::span<double>(sums));
   step.metrics.communicated_bytes += static_cast<std::int64_t>(sums[1]);

@@ -30,6 +30,15 @@ TEST(JobConfig, refuses_the_best_step_and_patience_without_what_they_need) {
       HasSubstr("expected checkpoint.every_steps or checkpoint.every_minutes above 0"));
 }
 
+TEST(JobConfig, refuses_copies_of_the_model_where_one_is_taken) {
+  for (const char* const other : {"debug.dump=d.h5", "checkpoint.storage=node", "load.verify=true"})
+    EXPECT_THAT(complaint("[parallel]\nreplicas = 2\n", {other}),
+                AllOf(HasSubstr("parallel.replicas: found 2, expected 1"),
+                      HasSubstr(std::string(other).substr(0, std::string(other).find('=')))));
+  EXPECT_EQ(complaint("[parallel]\nreplicas = 2\n", {"load.verify=true", "load.readers=all"}), "");
+  EXPECT_THAT(complaint("[parallel]\nreplicas = 0\n"), HasSubstr("parallel.replicas")) << "not yet by plan";
+}
+
 TEST(JobConfig, refuses_preferences_that_have_no_reference) {
   const std::vector<std::string> prefer{"job.kind=prefer"};
   const std::string base = "[prefer]\nreference = 'base'\n";

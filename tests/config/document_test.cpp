@@ -29,6 +29,7 @@ init_seed = 9223372036854775807
 adapter = "adapter"
 [parallel]
 expert_parallel = 2
+replicas = 2
 threads = 3
 frozen = "kept"
 [load]

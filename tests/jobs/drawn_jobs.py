@@ -213,6 +213,19 @@ def draw_layout(draw, task, tokens):
     return ranks, tables
 
 
+def draw_copies(draw, ranks, tables, has_dump):
+    """Copies of the model on sets of ranks, in a quarter of the jobs that may have them."""
+    copies = draw.choice([1, 1, *(copies for copies in range(1, ranks + 1) if ranks % copies == 0)])
+    parallel = tables["parallel"]
+    parallel["replicas"] = 1 if has_dump else copies
+    if parallel["replicas"] == 1:
+        return
+    if parallel["expert_parallel"] > 1 and ranks // copies % parallel["expert_parallel"]:
+        parallel["expert_parallel"] = 0
+    if tables["load"]["readers"] == "rank0":
+        tables["load"]["verify"] = False
+
+
 class Way:
     def __init__(self, seed, number, task, tokens):
         draw = draw_of(seed, "way", number)
@@ -233,6 +246,9 @@ class Way:
         self.ranks_after, self.tables_after = draw_layout(draw, task, tokens)
         if draw.random() < 0.15:
             self.tables["trace"] = {"steps": "1-2"}
+        copies = draw_of(seed, "copies", number)
+        draw_copies(copies, self.ranks, self.tables, "debug" in self.tables)
+        draw_copies(copies, self.ranks_after, self.tables_after, "debug" in self.tables)
 
     @property
     def does_first(self):

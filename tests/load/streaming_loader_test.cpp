@@ -27,14 +27,15 @@ namespace fs = std::filesystem;
 class Loaded {
  public:
   Loaded(ParameterManifest manifest, const fs::path& directory, const LoadPlanOptions& plan,
-         LoadOptions options = {}, std::byte before = {})
+         LoadOptions options = {}, std::byte before = {}, int replicas = 1)
       : manifest_(std::move(manifest)),
+        shards_(layouts_, {test_world().size() / replicas, 1, replicas}),
         index_(share_checkpoint_index(test_world(), directory)),
         plan_(index_, match_checkpoint(index_, keys_, plan.arena), shards_, plan),
-        weights_(shards_, test_world().rank(), plan.arena, MemoryKind::kPrivate, "weights") {
+        weights_(shards_, sets_.own().rank(), plan.arena, MemoryKind::kPrivate, "weights") {
     std::ranges::fill(std::span(weights_.data(), static_cast<std::size_t>(weights_.bytes())), before);
     options.baseline = sample_memory();
-    report_ = load_shards(test_world(), plan_, directory, plan.discard ? nullptr : &weights_, options);
+    report_ = load_shards(sets_, plan_, directory, plan.discard ? nullptr : &weights_, options);
   }
 
   [[nodiscard]] std::vector<std::byte> bytes() const {
@@ -69,7 +70,8 @@ class Loaded {
   ParameterManifest manifest_;
   KeyMap keys_{manifest_};
   UnitLayouts layouts_ = make_unit_layouts(manifest_);
-  ShardPlan shards_{layouts_, {test_world().size(), 1}};
+  ShardPlan shards_;
+  RankSets sets_{test_world(), shards_.dims()};
   CheckpointIndex index_;
   LoadPlan plan_;
   ShardArena weights_;
@@ -132,6 +134,39 @@ TEST(StreamingLoader, a_synthesized_checkpoint_loads_as_the_same_seed_initialize
     const Loaded loaded(manifest, directory.model(), rank0_reads(DType::kBFloat16, 300'000),
                         {.ring_slots = slots});
     EXPECT_EQ(loaded.bytes(), loaded.initialized(0.02f, 5));
+  }
+}
+
+/// Loads a model of `stored` files by one reader in `replicas` sets of ranks.
+void expect_copies(const fs::path& directory, const test::TinyModel& model, int replicas,
+                   std::int64_t chunk) {
+  LoadPlanOptions plan{.arena = DType::kBFloat16,
+                       .chunk_bytes = chunk,
+                       .readers = ReaderAssignment::rank0(test_world().size() / replicas),
+                       .passes_on = replicas > 1};
+  const Loaded loaded(test::manifest_of(model), directory, plan, {.ring_slots = 2}, {}, replicas);
+  EXPECT_EQ(loaded.bytes(), loaded.expected(directory));
+  std::int64_t read = 0;
+  for (const RankLoad& rank : loaded.report().ranks) read += rank.read_bytes;
+  EXPECT_EQ(read, loaded.plan().read_bytes()) << "one set reads";
+  const std::int64_t all = loaded.plan().read_bytes() + 4096;  // beside it digests and reports
+  for (const RankLoad& rank : loaded.report().ranks) {
+    EXPECT_LE(rank.sent_bytes, all);
+    EXPECT_LE(rank.received_bytes, all);
+    EXPECT_LE(rank.peak_staging_bytes, loaded.plan().staging_bytes(0, 2));
+  }
+}
+
+TEST(StreamingLoader, passes_on_from_set_to_set_so_that_each_link_carries_the_model_once) {
+  for (const DType stored : {DType::kBFloat16, DType::kFloat32}) {
+    test::TinyModel model = kLarger;
+    model.dtype = stored;
+    const SharedModel directory;
+    directory.synthesize(test::manifest_of(model), {});
+    for (int replicas = 1; replicas <= test_world().size(); ++replicas)
+      if (test_world().size() % replicas == 0)
+        for (const std::int64_t chunk : {std::int64_t{300'000}, 8 * kMiB})
+          expect_copies(directory.model(), model, replicas, chunk);
   }
 }
 

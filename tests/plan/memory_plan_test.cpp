@@ -20,11 +20,11 @@ constexpr std::int64_t kStagingBytes = 7 * kMiB;
 Workload training(DType dtype) { return {.dtype = dtype, .pass_length = 8, .batch_sequences = 5}; }
 
 std::vector<RankMemory> plan(const test::SmallModel& model, int world, const Workload& work,
-                             int expert_parallel = 1) {
-  const ShardPlan shards(model.layouts, {.world = world, .expert_parallel = expert_parallel});
+                             int expert_parallel = 1, int replicas = 1) {
+  const ShardPlan shards(model.layouts, {world, expert_parallel, replicas});
   const StagePlan stages =
       make_stage_plan(model.layouts, TiedHead{model.description.config.tie_word_embeddings});
-  const std::vector<std::int64_t> staging(static_cast<std::size_t>(world), kStagingBytes);
+  const std::vector<std::int64_t> staging(static_cast<std::size_t>(world * replicas), kStagingBytes);
   return plan_memory(model.description.config, model.description.manifest, shards, stages, work, staging);
 }
 
@@ -54,6 +54,24 @@ TEST(MemoryPlan, states_the_gather_slots_and_the_gradient_buffer) {
   for (const RankMemory& planned : plan(model, 2, training(DType::kBFloat16))) {
     EXPECT_EQ(planned.gather_buffers, (dense + std::max({elements(0), dense, elements(5)}) + experts) * 2);
     EXPECT_EQ(planned.gradient_buffer, (dense + experts) * 4);
+  }
+}
+
+TEST(MemoryPlan, each_copy_of_the_model_takes_what_its_ranks_do_alone_and_the_first_is_saved) {
+  const test::SmallModel model;
+  Workload work = training(DType::kBFloat16);
+  work.batch_sequences = 4;
+  const std::vector<RankMemory> one = plan(model, 2, work, 2);
+  work.batch_sequences = 8;
+  const std::vector<RankMemory> copies = plan(model, 2, work, 2, 2);
+  ASSERT_EQ(copies.size(), 4U);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const RankMemory& alone = one[rank % 2];
+    EXPECT_EQ(copies[rank].weights, alone.weights);
+    EXPECT_EQ(copies[rank].optimizer, alone.optimizer);
+    EXPECT_EQ(copies[rank].gather_buffers, alone.gather_buffers);
+    EXPECT_EQ(copies[rank].activations, alone.activations);
+    EXPECT_EQ(copies[rank].saved, rank < 2 ? alone.saved : 0);
   }
 }
 

@@ -53,6 +53,28 @@ TEST(StepTraffic, gathers_layers_twice_and_reduces_them_once_or_with_a_second_pa
   }
 }
 
+TEST(StepTraffic, between_copies_of_the_model_is_of_trained_gradients_alone) {
+  test::SmallModel model;
+  std::int64_t all = 0, vocabulary = 0;
+  for (std::size_t unit = 0; unit < model.layouts.units.size(); ++unit) {
+    const bool is_of_layer = unit > 0 && unit + 1 < model.layouts.units.size();
+    all += model.layouts.units[unit].elements();
+    if (!is_of_layer) vocabulary += model.layouts.units[unit].elements();
+  }
+  for (const int passes : {1, 2}) {
+    const std::vector<StepTraffic> ranks = traffic(model, {.world = 1, .replicas = 3}, training(passes));
+    ASSERT_EQ(ranks.size(), 3U);
+    EXPECT_EQ(sum_of(ranks, &StepTraffic::dense_gradients) + sum_of(ranks, &StepTraffic::expert_gradients) +
+                  sum_of(ranks, &StepTraffic::vocabulary),
+              passes * 4 * (2 * all + 2 * all))
+        << "to the rank that adds them up, and their sums back";
+    EXPECT_EQ(sum_of(ranks, &StepTraffic::vocabulary), passes * 4 * 4 * vocabulary);
+    EXPECT_EQ(sum_of(ranks, &StepTraffic::dense_weights) + sum_of(ranks, &StepTraffic::expert_weights) +
+                  sum_of(ranks, &StepTraffic::tokens),
+              0);
+  }
+}
+
 TEST(StepTraffic, counts_tokens_in_place_of_experts_where_they_travel) {
   const test::SmallModel model;
   const ModelConfig& config = model.description.config;

@@ -11,7 +11,9 @@
 #include "support/expect_error.hpp"
 #include "support/mpi_test.hpp"
 #include "support/temporary_directory.hpp"
+#include "train/guard/rank_comparison.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,12 +62,13 @@ class Training {
   /// With `offload_directory` all experts, and their state, lie on a disk there, of ranks that have one.
   Training(Communicator& comm, const test::SmallModel& model, const TrainerOptions& job,
            int expert_parallel = 1, const std::filesystem::path& offload_directory = {}, bool has_disk = true,
-           FrozenUnits frozen = FrozenUnits::kGathered)
+           FrozenUnits frozen = FrozenUnits::kGathered, int replicas = 1)
       : comm_(comm),
         job_(job),
-        plan_(model.layouts, {.world = comm.size(), .expert_parallel = expert_parallel},
+        plan_(model.layouts,
+              {.world = comm.size() / replicas, .expert_parallel = expert_parallel, .replicas = replicas},
               offload_directory.empty() ? ShardAlignment::kLines : ShardAlignment::kPages, frozen),
-        weights_(plan_, comm.rank(), DType::kFloat32, MemoryKind::kPrivate, "weights"),
+        weights_(plan_, plan_.dims().member(comm.rank()), DType::kFloat32, MemoryKind::kPrivate, "weights"),
         trainer_(comm, model.description.config, model.description.manifest,
                  drawn(model, has_disk ? offload_directory : std::filesystem::path()), job_) {}
 
@@ -92,6 +95,9 @@ class Training {
     }
   }
   [[nodiscard]] const ShardArena& gradients() const { return trainer_.gradients(); }
+  void require_same_weights_in_sets() {
+    sluice::require_same_weights_in_sets(trainer_.binder().mesh().sets(), weights_, 1);
+  }
 
  private:
   ShardArena& drawn(const test::SmallModel& model, const std::filesystem::path& directory) {
@@ -164,6 +170,50 @@ void expect_same_for_any_rank_count(const nlohmann::json& changes, const Trainer
 
 TEST(Trainer, ranks_do_together_what_one_does_alone) {
   expect_same_for_any_rank_count(nlohmann::json::object(), small_job(5));
+}
+
+/// Calls visit(replicas, expert_parallel) for every division of the ranks into more than one set.
+template <class Visit>
+void for_each_division(Visit visit) {
+  const int ranks = test::test_world().size();
+  for (int replicas = 2; replicas <= ranks; ++replicas)
+    for (int expert_parallel = 1; expert_parallel <= ranks / replicas; ++expert_parallel)
+      if (ranks % replicas == 0 && ranks / replicas % expert_parallel == 0) visit(replicas, expert_parallel);
+}
+
+TEST(Trainer, several_copies_of_the_model_do_together_what_one_does_and_stay_alike) {
+  for (const nlohmann::json& changes :
+       {nlohmann::json::object(), nlohmann::json{{"tie_word_embeddings", true}}, test::hybrid_changes()})
+    for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease})
+      for_each_division([&](int replicas, int expert_parallel) {
+        SCOPED_TRACE(testing::Message() << replicas << " copies, expert_parallel " << expert_parallel);
+        const test::SmallModel model(changes);
+        const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
+        TrainerOptions job = small_job(gradients == GradientMode::kRelease ? 1 : 5);
+        job.optimizer.gradients = gradients;
+        Training single(*alone, model, job);
+        Training copies(test::test_world(), model, job, expert_parallel, {}, /*has_disk=*/true,
+                        FrozenUnits::kGathered, replicas);
+        for (std::int64_t step = 0; step < 3; ++step) {
+          const StepMetrics expected = single.step(step);
+          ASSERT_NO_FATAL_FAILURE(expect_same_metrics(copies.step(step), expected));
+          expect_same_elements(copies.weights(), single.weights(), 3e-5F);
+          copies.require_same_weights_in_sets();
+        }
+      });
+}
+
+TEST(Trainer, copies_of_the_model_with_other_weights_are_told_from_each_other) {
+  for_each_division([&](int replicas, int expert_parallel) {
+    const test::SmallModel model;
+    Training copies(test::test_world(), model, small_job(5), expert_parallel, {}, /*has_disk=*/true,
+                    FrozenUnits::kGathered, replicas);
+    copies.require_same_weights_in_sets();
+    if (test::test_world().rank() == test::test_world().size() - 1)
+      copies.weights().data()[0] ^= std::byte{1};
+    test::expect_error(ExitCode::kInternal, {"digest", fmt::format("rank {}", test::test_world().size() - 1)},
+                       [&] { copies.require_same_weights_in_sets(); });
+  });
 }
 
 TEST(Trainer, the_same_with_a_tied_head_and_dense_layers_between) {
@@ -320,6 +370,24 @@ TEST(Trainer, sends_the_bytes_that_are_planned) {
       const double tolerance = expert_parallel > kGatheringRanks ? 0.08 : 0.02;
       EXPECT_NEAR(counted, planned, tolerance * planned) << expert_parallel << " " << int(gradients);
     }
+}
+
+TEST(Trainer, sends_the_bytes_that_are_planned_for_several_copies_of_the_model) {
+  const test::SmallModel model;
+  for_each_division([&](int replicas, int expert_parallel) {
+    for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease}) {
+      const int ranks = test::test_world().size();
+      TrainerOptions job = small_job(3 * ranks);
+      job.optimizer.gradients = gradients;
+      Training training(test::test_world(), model, job, expert_parallel, {}, /*has_disk=*/true,
+                        FrozenUnits::kGathered, replicas);
+      static_cast<void>(training.step(0));
+      const auto counted = static_cast<double>(training.step(1).communicated_bytes);
+      const double planned = planned_bytes(model, job, {ranks / replicas, expert_parallel, replicas});
+      EXPECT_NEAR(counted, planned, 0.02 * planned)
+          << replicas << " " << expert_parallel << " " << int(gradients);
+    }
+  });
 }
 
 TEST(Trainer, learns_a_batch_by_heart) {

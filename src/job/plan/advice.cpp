@@ -31,7 +31,8 @@ struct Trial {
 /// bisection.
 std::optional<FitAdvice> more_ranks(const Trial& trial) {
   constexpr int kMaxRanks = 1024;
-  const int group = std::max(1, static_cast<int>(trial.plan.config().parallel.expert_parallel));
+  const ParallelSettings& parallel = trial.plan.config().parallel;
+  const int group = static_cast<int>(std::max<std::int64_t>(1, parallel.expert_parallel) * parallel.replicas);
   const auto peak_of = [&](int groups) {
     return trial.plan.with(trial.plan.machine.with_ranks(groups * group)).largest_peak();
   };

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace sluice {
@@ -75,6 +76,17 @@ LoadOutline outline_of(const PlannedLoad& planned) {
   return load;
 }
 
+/// Adds what a further set of ranks reads for itself.
+void add_set(const PlannedLoad& planned, const ParallelDims& dims, int set, LoadOutline& load) {
+  const LoadOutline own = outline_of(planned);
+  load.reads += own.reads;
+  load.read_bytes += own.read_bytes;
+  for (LoadOutline::Reader reader : own.readers) {
+    reader.rank += set * dims.world;
+    load.readers.push_back(reader);
+  }
+}
+
 SavePlan plan_saves(const JobConfig& config, const std::vector<RankMemory>& ranks, const Machine& machine) {
   SavePlan saves{.step_bytes = saved_step_bytes(ranks)};
   if (may_save_apart(config, machine))
@@ -112,10 +124,17 @@ void JobPlan::read_headers() {
   SoloCommunicator self;
   load.emplace();
   load->fault = outcome_of([&] {
-    const PlannedLoad planned =
-        plan_weights(self, *blueprint, shards, machine.nodes, machine.device.memory());
-    load = outline_of(planned);
-    staging.bytes = planned_staging(planned.plan);
+    std::vector<std::int64_t> bytes;
+    for (int set = 0; set < shards.dims().replicas; ++set) {
+      const PlannedLoad planned = plan_weights(
+          self, *blueprint, shards, nodes_of_set(shards, machine.nodes, set), machine.device.memory());
+      std::ranges::copy(planned_staging(planned.plan), std::back_inserter(bytes));
+      if (set == 0)
+        load = outline_of(planned);
+      else if (!planned.plan.passes_on())
+        add_set(planned, shards.dims(), set, *load);
+    }
+    staging.bytes = std::move(bytes);
   });
   const std::filesystem::path& path = config().model.path;
   if (load->fault.failed())

@@ -86,7 +86,17 @@ void check_frozen(const JobPlan& plan) {
         "compute on processors keep frozen weights");
 }
 
-constexpr std::array<PlanCheck, 5> kChecks{{{"optimizer.fit", check_fit},
+void check_replicas(const JobPlan& plan) {
+  if (plan.config().parallel.replicas > 1 && plan.computes_on_gpus())
+    fail(
+        {ExitCode::kBadConfig, "config.contradiction"},
+        "parallel.replicas: found {} with weights on GPUs, expected 1: only ranks that compute on processors hold "
+        "several copies of the model",
+        plan.config().parallel.replicas);
+}
+
+constexpr std::array<PlanCheck, 6> kChecks{{{"optimizer.fit", check_fit},
+                                            {"parallel.replicas", check_replicas},
                                             {"parallel.frozen", check_frozen},
                                             {"checkpoint.resume", check_resumed_model},
                                             {"memory", check_memory},

@@ -9,10 +9,13 @@
 #include "model/agreed_settings.hpp"
 #include "model/model_directory.hpp"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -115,6 +118,13 @@ ModelDescription described(const JobConfig& config, const std::optional<PeftAdap
   return model;
 }
 
+std::vector<int> divisors(int number) {
+  std::vector<int> found;
+  for (int i = 1; i <= number; ++i)
+    if (number % i == 0) found.push_back(i);
+  return found;
+}
+
 /// Adapter of the job's adapter directory, from its headers; nothing if the job has none.
 std::optional<PeftAdapter> adapter_of(const JobConfig& config) {
   if (!has_adapter_directory(config)) return std::nullopt;
@@ -141,15 +151,23 @@ Blueprint::Blueprint(JobConfig job, std::shared_ptr<const DescribedModel> known,
           model.manifest, config.optimizer.state == StateFormat::kInt8 ? kStateBlock : 1, stored.tensors())),
       stages(make_stage_plan(layouts, TiedHead{model.config.tie_word_embeddings})) {}
 
-ShardPlan Blueprint::shard_plan(int world) const {
+ShardPlan Blueprint::shard_plan(int ranks) const {
+  const auto replicas = static_cast<int>(config.parallel.replicas);
+  if (ranks % replicas != 0)
+    fail(
+        {ExitCode::kBadConfig, "job.ranks"},
+        "parallel.replicas: found {}, expected one of {}, the divisors of {}, the number of ranks: each copy of "
+        "the model has as many ranks",
+        replicas, fmt::join(divisors(ranks), ", "), ranks);
+  const int world = ranks / replicas;
   const auto wanted = static_cast<int>(config.parallel.expert_parallel);
   if (config.memory.offload == Offload::kSource && wanted != 0 && wanted != world)
     fail({ExitCode::kBadConfig, "job.ranks"},
          "parallel.expert_parallel: found {} with memory.offload = \"source\", expected 0 or the number of "
-         "ranks, {}, because a rank reads whole experts that it has for itself",
+         "ranks with each copy of the model, {}, because a rank reads whole experts that it has for itself",
          wanted, world);
   return {layouts,
-          {world, wanted == 0 ? world : wanted},
+          {world, wanted == 0 ? world : wanted, replicas},
           config.memory.offload == Offload::kDisk ? ShardAlignment::kPages : ShardAlignment::kLines,
           config.parallel.frozen == FrozenWeights::kKept ? FrozenUnits::kKept : FrozenUnits::kGathered};
 }

@@ -55,10 +55,11 @@ class Blueprint {
   const UnitLayouts layouts;
   const StagePlan stages;
 
-  /// Plan that divides the units among `world` ranks. Refers to this blueprint. Errors as ShardPlan.
-  [[nodiscard]] ShardPlan shard_plan(int world) const;
+  /// Plan that divides `ranks` ranks into sets for the copies of the model, and the units among those of a set.
+  /// Refers to this blueprint. Errors as ShardPlan; Error(kBadConfig) if copies do not divide the ranks.
+  [[nodiscard]] ShardPlan shard_plan(int ranks) const;
 
-  /// Bytes of each rank's shards of weights, stored ones included.
+  /// Bytes of the shards of weights of each rank of a set, stored ones included.
   [[nodiscard]] std::vector<std::int64_t> shard_bytes(const ShardPlan& plan) const;
 
   /// Memory of each rank of a plan, see plan_memory().

@@ -1,6 +1,7 @@
 #include "job/prepare/load_request.hpp"
 
 #include "base/bytes.hpp"
+#include "base/error.hpp"
 #include "checkpoint/hosts/renew_copies.hpp"
 #include "checkpoint/saved_weights.hpp"
 #include "checkpoint/step_directory.hpp"
@@ -80,6 +81,7 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
                       .stores_plain_experts = config.memory.offload == Offload::kSource,
                       .quantises = is_quantised_by_load(config.model.frozen_format),
                       .has_transposed = blueprint.model.manifest.has_transposed_experts(),
+                      .passes_on = is_passed_on(config),
                       .discard = config.load.sink == LoadSink::kDiscard}};
 }
 
@@ -91,6 +93,11 @@ PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const S
   });
   if (text.empty()) return plan_load(comm, request);
   const SavedStep step = parse_manifest(text, request.directory.string());
+  if (!step.hosts.empty() && shards.dims().replicas > 1)
+    fail(
+        {ExitCode::kBadConfig, "config.contradiction"},
+        "parallel.replicas: found {}, expected 1, because {} is a checkpoint of which each host keeps its own part",
+        shards.dims().replicas, request.directory.string());
   if (!step.hosts.empty() && comm.size() == shards.world())
     gather_files(comm, step, request, nodes, blueprint.config.deadline.load_seconds);
   return plan_load(comm, request,
@@ -113,10 +120,15 @@ std::vector<std::int64_t> planned_staging(const LoadPlan& plan) {
 
 std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
                                           std::span<const int> nodes, MemoryKind memory) {
-  if (blueprint.config.model.init == ModelInit::kRandom)
-    return std::vector<std::int64_t>(static_cast<std::size_t>(shards.world()), 0);
-  return staging_limits(shards, load_request(blueprint, shards, nodes, memory).options, kRingSlots,
-                        blueprint.model.config.quantized);
+  std::vector<std::int64_t> bytes(nodes.size(), 0);
+  if (blueprint.config.model.init == ModelInit::kRandom) return bytes;
+  for (int set = 0; set < shards.dims().replicas; ++set)
+    std::ranges::copy(
+        staging_limits(shards,
+                       load_request(blueprint, shards, nodes_of_set(shards, nodes, set), memory).options,
+                       kRingSlots, blueprint.model.config.quantized),
+        bytes.begin() + std::ptrdiff_t{set} * shards.world());
+  return bytes;
 }
 
 }  // namespace sluice

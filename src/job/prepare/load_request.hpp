@@ -11,15 +11,29 @@
 
 namespace sluice {
 
-/// Request to load model.path into `shards`, which belong to `blueprint`. `nodes`: node of each rank, for
+/// Nodes of the ranks of one set, of those of all.
+[[nodiscard]] inline std::span<const int> nodes_of_set(const ShardPlan& shards, std::span<const int> nodes,
+                                                       int set) {
+  const auto world = static_cast<std::size_t>(shards.world());
+  return nodes.subspan(static_cast<std::size_t>(set) * world, world);
+}
+
+/// Whether one set of ranks reads model.path and passes it on to the others; otherwise each reads for itself.
+[[nodiscard]] inline bool is_passed_on(const JobConfig& config) {
+  return config.parallel.replicas > 1 && config.load.readers == Readers::kRank0;
+}
+
+/// Request to load model.path into `shards`, which belong to `blueprint`. `nodes`: node of each rank of a set, for
 /// load.readers = "node". `memory`: kind of memory of the shards. `left_in_files`: units that are not loaded.
 [[nodiscard]] LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards,
                                        std::span<const int> nodes, MemoryKind memory,
                                        std::span<const int> left_in_files = {});
 
-/// Collective over `comm`. Plan of a job's load into `memory`, from a Hugging Face directory or a checkpoint, by headers
-/// that rank 0 reads. In a run, whose ranks `comm` has, files of a checkpoint that other hosts keep are fetched first.
-/// Errors as plan_load(), and Error(kBadData) for an incomplete checkpoint.
+/// Collective over `comm`: the ranks of a set that reads for itself, or all if one set passes on what it reads. Plan
+/// of a job's load into `memory`, from a Hugging Face directory or a checkpoint, by headers that rank 0 reads. In a
+/// run, whose ranks `comm` has, files of a checkpoint that other hosts keep are fetched first. Errors as plan_load(),
+/// and Error(kBadData) for an incomplete checkpoint; Error(kBadConfig) for one of several hosts in a job with several
+/// copies of the model.
 [[nodiscard]] PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint,
                                        const ShardPlan& shards, std::span<const int> nodes, MemoryKind memory,
                                        std::span<const int> left_in_files = {});
@@ -27,8 +41,8 @@ namespace sluice {
 /// Options of a job's load: page cache and deadline.
 [[nodiscard]] LoadOptions load_options(const JobConfig& config);
 
-/// Bytes of staging on each rank: as the plan of the load says, or without a plan at most. 0 if the job draws
-/// its weights.
+/// Bytes of staging on each rank of a set as the plan of its load says, or on each rank of all without a plan at
+/// most. 0 if the job draws its weights. `nodes`: node of each rank of all.
 [[nodiscard]] std::vector<std::int64_t> planned_staging(const LoadPlan& plan);
 [[nodiscard]] std::vector<std::int64_t> largest_staging(const Blueprint& blueprint, const ShardPlan& shards,
                                                         std::span<const int> nodes, MemoryKind memory);

@@ -235,7 +235,9 @@ Outcome run_on(const Attempt& attempt, const Devices& devices, const std::vector
   fault_point("job.baseline", comm.rank());  // fault point at which tests look from outside
   const JobPlan plan =
       make_plan(attempt, measure_machine(written, devices, nodes, threads, baseline, links), comm, directory);
-  JobContext context{plan, *plan.blueprint, comm, gpus ? *gpus : comm, directory, baseline, links.signals};
+  const RankSets sets(comm, plan.shards.dims());
+  JobContext context{plan,      *plan.blueprint, comm,         sets, gpus ? *gpus : comm,
+                     directory, baseline,        links.signals};
   context.request = attempt.request.get();
   const std::vector<std::string> placement = placement_notes(comm, links.mpi);
   print_notes(context, placement);

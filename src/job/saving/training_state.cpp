@@ -187,6 +187,11 @@ void TrainingState::check_same_base() const {
 void TrainingState::require_place() {
   run_on_root(context_.comm, [&] { require_creatable("checkpoint.path", directory_ / "step"); });
   save_disks_ = find_save_disks(context_.comm, context_.plan.machine.nodes, context_.config());
+  if (context_.sets.counterparts() != nullptr && !save_disks_->are_shared())
+    fail({ExitCode::kBadConfig, "config.contradiction"},
+         "parallel.replicas: found {}, expected 1, because the hosts share no place for checkpoints, {}, and "
+         "several copies of the model are saved only to a shared one",
+         context_.config().parallel.replicas, directory_.string());
   const RankDisks& disks = save_disks_->disks;
   const int rank = context_.comm.rank();
   const std::vector<std::int64_t> bytes =

@@ -49,6 +49,7 @@ void GradientReducer::spoil_if_tested(int unit, float* gradients) const {
 
 void GradientReducer::consume(int unit) {
   const Range owned = store_.plan().owned(unit, store_.rank());
+  mesh_.sum_over_sets({store_.sums(unit), static_cast<std::size_t>(owned.count())});
   consumer_({unit, owned, reinterpret_cast<const std::byte*>(store_.sums(unit)), DType::kFloat32});
 }
 

@@ -44,7 +44,7 @@ class GradientReducer {
   [[nodiscard]] at::Tensor open_rows(const Stage& stage, const RowExchange& rows);
   /// Collective over the world. Begins to add the gradients written since open() or open_rows(), summed over
   /// the ranks that hold the same units, to the store; unbinds the views. Completes the reduction that the
-  /// last call began.
+  /// last call began. Sums of several sets are added up before the consumer gets them.
   void reduce(const Stage& stage);
   /// Completes the reduction that reduce() began: the store holds the sums, or the consumer has had them.
   void finish();

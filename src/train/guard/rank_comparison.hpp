@@ -2,6 +2,8 @@
 #pragma once
 
 #include "comm/communicator.hpp"
+#include "shard/arena.hpp"
+#include "shard/rank_sets.hpp"
 
 #include <cstdint>
 #include <string>
@@ -10,8 +12,8 @@
 
 namespace sluice {
 
-/// Values after a step that must be equal on all ranks. Weights are not among them: one rank owns each, and
-/// all others get it from that rank.
+/// Values after a step that must be equal on all ranks. Weights are not among them: one rank of a set owns each,
+/// and all others of the set get it from that rank.
 struct CommonValues {
   std::int64_t step = 0;
   std::int64_t updates = 0;  ///< number of updates, from which stochastic rounding draws
@@ -26,5 +28,9 @@ struct CommonValues {
 /// Collective over `comm`. Error(kInternal), on every rank alike, if values are not bit for bit the same on
 /// all ranks; it names each such value, and which ranks have which.
 void require_same_on_all_ranks(Communicator& comm, const CommonValues& values);
+
+/// Collective over all ranks of `sets`. Error(kInternal), on every rank alike, if the trained weights of counterparts
+/// are not bit for bit the same after a step; it names those ranks. Weights on a disk are not compared.
+void require_same_weights_in_sets(const RankSets& sets, const ShardArena& weights, std::int64_t step);
 
 }  // namespace sluice

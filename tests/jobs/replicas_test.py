@@ -1,0 +1,196 @@
+"""Several copies of the model on sets of ranks (parallel.replicas): the numbers of one rank, weights that stay alike, and what is sent.
+
+    replicas_test.py [Training | Adapters | Saving | Using | Refused]...
+"""
+import json
+import unittest
+
+import h5py
+import numpy
+
+import program
+from program import FIXTURES, JobTest, mpirun, reference_job, with_fault
+from suite import run_job
+from trajectories import Trajectory, expect_follows
+
+FIXTURE = "qwen3_5-moe-tiny"
+ADAPTERS = {"rank": 4, "alpha": 8, "targets": ["all-linear", "lm_head"]}
+
+
+class ReplicasTest(JobTest):
+    def job(self, name="job.toml", fixture=FIXTURE, **changes):
+        """Compares the weights of all sets after each step; saves nothing."""
+        defaults = {"debug": {"dump": ""}, "guard": {"compare_ranks_every": 1}, "checkpoint": {"every_minutes": 0}}
+        tables = reference_job(fixture, **defaults)
+        for table, keys in changes.items():
+            tables.setdefault(table, {}).update(keys)
+        return self.write_job(name, **tables)
+
+    def run_job(self, ranks, job, *arguments):
+        self.expect(run_job(ranks, job, *arguments), 0)
+        return self.output_of(job)
+
+    def train(self, ranks, replicas, name, **changes):
+        parallel = {"replicas": replicas} | changes.pop("parallel", {})
+        return self.run_job(ranks, self.job(name, parallel=parallel, **changes))
+
+    def sent_bytes(self, output):
+        """Bytes that all ranks sent in the last step, and those that were planned by purpose."""
+        with h5py.File(output / "metrics.h5") as metrics:
+            counted = int(metrics["train/communicated_bytes"][-1])
+        ranks = json.loads((output / "plan.json").read_text())["ranks"]
+        return counted, {purpose: sum(rank["sent_bytes"][purpose] for rank in ranks) for purpose in ranks[0]["sent_bytes"]}
+
+
+class Training(ReplicasTest):
+    def expect_numbers_of_one_rank(self, fixture, ranks, replicas, dtype="float32", **changes):
+        model = {"dtype": dtype}
+        expected = Trajectory.of_run(self.train(1, 1, f"{fixture}-{dtype}.toml", fixture=fixture, model=model, **changes))
+        found = self.train(ranks, replicas, f"{fixture}-{dtype}-{ranks}-{replicas}.toml", fixture=fixture, model=model, **changes)
+        expect_follows(self, Trajectory.of_run(found), expected, dtype=dtype)
+        counted, planned = self.sent_bytes(found)
+        if planned["vocabulary"] == 0 or replicas == ranks:  # of so small a vocabulary it depends on the tokens whether rows travel
+            self.assertAlmostEqual(counted / (planned["all"] - planned["batch"]), 1, delta=0.02)
+
+    def test_families_on_sets_of_one_to_three_ranks(self):
+        for fixture, ranks, replicas in (("qwen3-moe-tiny", 2, 2), ("gpt_oss-tiny", 3, 3), ("qwen3_5-moe-tiny", 4, 2),
+                                         ("deepseek_v3-tiny", 6, 2), ("mixtral-tiny", 6, 3), ("qwen3-tiny-tied", 4, 2)):
+            with self.subTest(fixture=fixture, ranks=ranks, replicas=replicas):
+                self.expect_numbers_of_one_rank(fixture, ranks, replicas)
+
+    def test_experts_that_a_set_gathers(self):
+        self.expect_numbers_of_one_rank(FIXTURE, 4, 2, parallel={"expert_parallel": 1})
+
+    def test_experts_in_groups_within_a_set(self):
+        self.expect_numbers_of_one_rank("qwen3-moe-tiny", 8, 2, parallel={"expert_parallel": 2}, train={"steps": 2})
+
+    def test_released_gradients_clipped_by_the_norm_of_all(self):
+        self.expect_numbers_of_one_rank(FIXTURE, 4, 2, optimizer={"gradients": "release"})
+
+    def test_gradients_and_weights_in_bfloat16(self):
+        self.expect_numbers_of_one_rank("qwen3-moe-tiny", 4, 2, dtype="bfloat16", train={"steps": 2})
+
+    def test_sets_without_sequences(self):
+        self.expect_numbers_of_one_rank(FIXTURE, 4, 2, train={"batch_sequences": 1, "steps": 3})
+
+    def test_experts_and_their_state_on_a_disk_in_each_set(self):
+        on_disk = {"optimizer": {"gradients": "release"}, "memory": self.memory_on_disk()}
+        self.expect_numbers_of_one_rank(FIXTURE, 2, 2, train={"steps": 3}, **on_disk)
+
+    def test_a_rank_that_is_killed_ends_all_sets(self):
+        job = self.job(parallel={"replicas": 2})
+        result = mpirun(4, *with_fault("train.step", 3, 3, "kill"), "run", job)
+        self.assertNotEqual(result.status, 0)
+        self.assertLess(result.seconds_after("injected fault"), program.GUARD_SECONDS, result.output)
+        self.assertIn("signal 9", result.output)
+
+
+class Adapters(ReplicasTest):
+    def test_three_sets_of_one_rank_send_nothing_but_their_gradients(self):
+        expected = Trajectory.of_run(self.train(1, 1, "one.toml", lora=ADAPTERS))
+        output = self.train(3, 3, "three.toml", lora=ADAPTERS)
+        expect_follows(self, Trajectory.of_run(output), expected)
+        counted, planned = self.sent_bytes(output)
+        self.assertAlmostEqual(counted / (planned["all"] - planned["batch"]), 1, delta=0.02)
+        self.assertEqual([planned[purpose] for purpose in ("dense_weights", "expert_weights", "tokens")], [0, 0, 0])
+
+    def test_two_sets_of_two_ranks_that_keep_frozen_weights(self):
+        expected = Trajectory.of_run(self.train(1, 1, "one.toml", lora=ADAPTERS))
+        for frozen in ("gathered", "kept"):
+            output = self.train(4, 2, f"{frozen}.toml", lora=ADAPTERS, parallel={"frozen": frozen})
+            expect_follows(self, Trajectory.of_run(output), expected)
+
+    def test_a_base_in_nf4(self):
+        base = {"model": {"frozen_format": "nf4", "dtype": "float32"}, "lora": ADAPTERS}
+        expected = Trajectory.of_run(self.train(1, 1, "one.toml", fixture="qwen3-moe-tiny", **base))
+        for readers in ("rank0", "all"):
+            output = self.train(4, 2, f"{readers}.toml", fixture="qwen3-moe-tiny", load={"readers": readers}, **base)
+            expect_follows(self, Trajectory.of_run(output), expected)
+
+
+class Saving(ReplicasTest):
+    LAYOUTS = ((4, 2), (1, 1), (3, 3), (2, 1), (6, 2))
+
+    def test_goes_on_with_any_number_of_copies_and_exports_what_one_does(self):
+        for gradients in ("float32", "release"):
+            every = {"checkpoint": {"every_steps": 1}, "optimizer": {"gradients": gradients}, "train": {"steps": len(self.LAYOUTS)}}
+            whole = self.train(1, 1, f"whole-{gradients}.toml", **every)
+            name = f"cut-{gradients}.toml"
+            for steps, (ranks, replicas) in enumerate(self.LAYOUTS, 1):
+                job = self.job(name, parallel={"replicas": replicas}, **every)
+                output = self.run_job(ranks, job, "--set", f"train.steps={steps}")
+            losses = program.losses(output)
+            for step, loss in program.losses(whole).items():
+                self.assertAlmostEqual(losses[step], loss, delta=1e-4)
+
+    def test_first_set_alone_saves_and_exports(self):
+        changes = {"checkpoint": {"every_steps": 2}, "train": {"steps": 2}}
+        outputs = []
+        for ranks, replicas in ((2, 1), (4, 2)):
+            export = {"path": str(self.directory / f"exported-{ranks}"), "at_end": True}
+            outputs.append(self.train(ranks, replicas, f"at-{ranks}.toml", export=export, **changes))
+        sizes = [sum(file.stat().st_size for file in (output / "checkpoints/step-00000002").glob("rank-*")) for output in outputs]
+        self.assertLess(sizes[1], 1.05 * sizes[0])
+        self.assertTrue((self.directory / "exported-4/config.json").exists())
+        self.expect(program.sluice("verify", self.directory / "exported-4"), 0)
+
+    def test_adapters_are_exported_and_merged(self):
+        for adapters in ("keep", "merge"):
+            path = self.directory / adapters
+            self.train(4, 2, f"{adapters}.toml", lora=ADAPTERS, train={"steps": 1},
+                       export={"path": str(path), "at_end": True, "adapters": adapters})
+            self.assertTrue(any(path.glob("*.safetensors")))
+
+
+class Using(ReplicasTest):
+    def test_evaluates_with_all_sets(self):
+        totals = []
+        for ranks, replicas in ((1, 1), (4, 2), (3, 3)):
+            job = self.job(f"at-{ranks}.toml", job={"kind": "evaluate"}, parallel={"replicas": replicas})
+            with h5py.File(self.run_job(ranks, job) / "metrics.h5") as metrics:
+                totals.append(metrics["evaluate/total_loss"][0])
+        self.assertLess(numpy.ptp(totals), 1e-5)
+
+    def test_answers_and_scores_with_all_sets(self):
+        prompts = self.directory / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps({"id": i, "tokens": [5 + i, 9, 17]}) + "\n" for i in range(5)))
+        answers, scores = [], []
+        for ranks, replicas in ((1, 1), (4, 2), (3, 3)):
+            generate = {"prompts": prompts, "max_tokens": 6, "ignore_eos": True, "batch_sequences": 4}
+            job = self.job(f"answers-{ranks}.toml", job={"kind": "generate"}, generate=generate, parallel={"replicas": replicas})
+            lines = [json.loads(line) for line in (self.run_job(ranks, job) / "answers.jsonl").read_text().splitlines()]
+            answers.append({line["id"]: line["tokens"] for line in lines})
+            job = self.job(f"scores-{ranks}.toml", job={"kind": "score"}, parallel={"replicas": replicas})
+            with h5py.File(self.run_job(ranks, job) / "scores.h5") as file:
+                scores.append(file["documents/log_prob"][:])
+        self.assertEqual(answers[1:], [answers[0]] * 2)
+        for found in scores[1:]:
+            numpy.testing.assert_allclose(found, scores[0], rtol=1e-5)
+
+    def test_one_reader_sends_the_model_once_over_each_link(self):
+        job = self.job(job={"kind": "load"}, data={"tokens": ""}, parallel={"replicas": 3})
+        with h5py.File(self.run_job(3, job) / "metrics.h5") as metrics:
+            shard, received = (metrics[f"load/{name}"][:] for name in ("shard_bytes", "bytes_received"))
+        self.assertEqual(shard.tolist(), [shard[0]] * 3)
+        self.assertLess(received[0], 1e4)
+        self.assertLess(max(received), 1.01 * shard[0])
+
+
+class Refused(ReplicasTest):
+    def expect_refused(self, ranks, *parts, **changes):
+        self.expect(run_job(ranks, self.job("refused.toml", **changes)), 78, "parallel.replicas", *parts)
+
+    def test_what_does_not_divide(self):
+        self.expect_refused(4, "found 3", "1, 2, 4", parallel={"replicas": 3})
+        result = run_job(4, self.job("groups.toml", parallel={"replicas": 2, "expert_parallel": 4}))
+        self.expect(result, 78, "parallel.expert_parallel", "found 4")
+
+    def test_what_takes_one_copy(self):
+        copies = {"replicas": 2}
+        self.expect_refused(2, "debug.dump", parallel=copies, debug={"dump": "dump.h5"})
+        self.expect_refused(2, "checkpoint.storage", parallel=copies, checkpoint={"storage": "node"})
+        self.expect_refused(2, "load.verify", parallel=copies, load={"verify": True})
+
+
+if __name__ == "__main__":
+    unittest.main()
