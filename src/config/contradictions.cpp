@@ -153,7 +153,6 @@ void expect_replica_settings(const JobConfig& c, JobProblems& problems) {
     problems.expect(holds, {"parallel.replicas", other},
                     fmt::format("found {}, expected 1, because {}", c.parallel.replicas, reason));
   };
-  expect(c.job.kind != JobKind::kExport, "job.kind", "job.kind = \"export\" takes one copy of the model");
   expect(c.debug.dump.empty() || !is_training(c.job.kind), "debug.dump",
          "debug.dump takes the numbers of one copy of the model");
   expect(c.checkpoint.storage != SaveStorage::kNode || !is_training(c.job.kind), "checkpoint.storage",

@@ -43,10 +43,11 @@ class ReplicasTest(JobTest):
 
 
 class Training(ReplicasTest):
-    def expect_numbers_of_one_rank(self, fixture, ranks, replicas, dtype="float32", **changes):
+    def expect_numbers_of_one_rank(self, fixture, ranks, replicas, dtype="float32", experts=0, **changes):
         model = {"dtype": dtype}
         expected = Trajectory.of_run(self.train(1, 1, f"{fixture}-{dtype}.toml", fixture=fixture, model=model, **changes))
-        found = self.train(ranks, replicas, f"{fixture}-{dtype}-{ranks}-{replicas}.toml", fixture=fixture, model=model, **changes)
+        found = self.train(ranks, replicas, f"{fixture}-{dtype}-{ranks}-{replicas}.toml", fixture=fixture, model=model,
+                           parallel={"expert_parallel": experts}, **changes)
         expect_follows(self, Trajectory.of_run(found), expected, dtype=dtype)
         counted, planned = self.sent_bytes(found)
         if planned["vocabulary"] == 0 or replicas == ranks:  # of so small a vocabulary it depends on the tokens whether rows travel
@@ -59,10 +60,10 @@ class Training(ReplicasTest):
                 self.expect_numbers_of_one_rank(fixture, ranks, replicas)
 
     def test_experts_that_a_set_gathers(self):
-        self.expect_numbers_of_one_rank(FIXTURE, 4, 2, parallel={"expert_parallel": 1})
+        self.expect_numbers_of_one_rank(FIXTURE, 4, 2, experts=1)
 
     def test_experts_in_groups_within_a_set(self):
-        self.expect_numbers_of_one_rank("qwen3-moe-tiny", 8, 2, parallel={"expert_parallel": 2}, train={"steps": 2})
+        self.expect_numbers_of_one_rank("qwen3-moe-tiny", 8, 2, experts=2, train={"steps": 2})
 
     def test_released_gradients_clipped_by_the_norm_of_all(self):
         self.expect_numbers_of_one_rank(FIXTURE, 4, 2, optimizer={"gradients": "release"})
@@ -74,8 +75,16 @@ class Training(ReplicasTest):
         self.expect_numbers_of_one_rank(FIXTURE, 4, 2, train={"batch_sequences": 1, "steps": 3})
 
     def test_experts_and_their_state_on_a_disk_in_each_set(self):
-        on_disk = {"optimizer": {"gradients": "release"}, "memory": self.memory_on_disk()}
-        self.expect_numbers_of_one_rank(FIXTURE, 2, 2, train={"steps": 3}, **on_disk)
+        changes = {"optimizer": {"gradients": "release"}, "train": {"steps": 3}, "fixture": "qwen3-moe-tiny"}
+        memory = {"offload": "disk", "limit": "100MiB"}
+        refused = mpirun(4, program.SLUICE, "run", self.job("refused.toml", parallel={"replicas": 2}, memory=memory, **changes))
+        self.expect(refused, 71)
+        memory["limit"] = program.limit_that_just_does(100 << 20, refused.output)
+        one = Trajectory.of_run(self.train(1, 1, "one.toml", **changes))
+        output = self.train(4, 2, "copies.toml", memory=memory, **changes)
+        expect_follows(self, Trajectory.of_run(output), one)
+        ranks = json.loads((output / "plan.json").read_text())["ranks"]
+        self.assertGreater(min(rank["offload_buffers_bytes"] for rank in ranks), 0)
 
     def test_a_rank_that_is_killed_ends_all_sets(self):
         job = self.job(parallel={"replicas": 2})
@@ -136,7 +145,7 @@ class Saving(ReplicasTest):
 
     def test_adapters_are_exported_and_merged(self):
         for adapters in ("keep", "merge"):
-            path = self.directory / adapters
+            path = self.directory / f"exported-{adapters}"
             self.train(4, 2, f"{adapters}.toml", lora=ADAPTERS, train={"steps": 1},
                        export={"path": str(path), "at_end": True, "adapters": adapters})
             self.assertTrue(any(path.glob("*.safetensors")))
@@ -154,13 +163,17 @@ class Using(ReplicasTest):
     def test_answers_and_scores_with_all_sets(self):
         prompts = self.directory / "prompts.jsonl"
         prompts.write_text("".join(json.dumps({"id": i, "tokens": [5 + i, 9, 17]}) + "\n" for i in range(5)))
+        documents = self.directory / "documents.h5"
+        with h5py.File(FIXTURES / FIXTURE / "reference.h5") as reference, h5py.File(documents, "w") as file:
+            file["tokens"] = reference["tokens"][:].reshape(-1).astype(numpy.int32)
+            file["document_starts"] = numpy.array([0, 30, 61, 100, 140, 180, 220, 260])
         answers, scores = [], []
         for ranks, replicas in ((1, 1), (4, 2), (3, 3)):
             generate = {"prompts": prompts, "max_tokens": 6, "ignore_eos": True, "batch_sequences": 4}
             job = self.job(f"answers-{ranks}.toml", job={"kind": "generate"}, generate=generate, parallel={"replicas": replicas})
             lines = [json.loads(line) for line in (self.run_job(ranks, job) / "answers.jsonl").read_text().splitlines()]
             answers.append({line["id"]: line["tokens"] for line in lines})
-            job = self.job(f"scores-{ranks}.toml", job={"kind": "score"}, parallel={"replicas": replicas})
+            job = self.job(f"scores-{ranks}.toml", job={"kind": "score"}, data={"tokens": documents}, parallel={"replicas": replicas})
             with h5py.File(self.run_job(ranks, job) / "scores.h5") as file:
                 scores.append(file["documents/log_prob"][:])
         self.assertEqual(answers[1:], [answers[0]] * 2)
@@ -189,6 +202,7 @@ class Refused(ReplicasTest):
         copies = {"replicas": 2}
         self.expect_refused(2, "debug.dump", parallel=copies, debug={"dump": "dump.h5"})
         self.expect_refused(2, "checkpoint.storage", parallel=copies, checkpoint={"storage": "node"})
+        self.expect_refused(2, "job.kind", parallel=copies, job={"kind": "export"}, export={"path": "out"})
         self.expect_refused(2, "load.verify", parallel=copies, load={"verify": True})
 
 

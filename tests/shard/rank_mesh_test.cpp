@@ -49,7 +49,9 @@ TEST(RankMesh, has_sets_of_consecutive_ranks_and_counterparts_of_equal_number_in
       EXPECT_EQ(mesh.sets().is_last(), set == replicas - 1);
       EXPECT_EQ(members(mesh.sets().own(), rank), every(set * world, 1, world));
       EXPECT_EQ(members(*mesh.sets().counterparts(), rank), every(rank % world, world, replicas));
-      if (group > 1) EXPECT_EQ(members(*mesh.group(), rank), every(rank / group * group, 1, group));
+      if (group > 1) {
+        EXPECT_EQ(members(*mesh.group(), rank), every(rank / group * group, 1, group));
+      }
       const ShardPlan plan(layouts, dims);
       for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) {
         if (plan.sharers(unit) == 1) continue;

@@ -87,6 +87,11 @@ void check_frozen(const JobPlan& plan) {
 }
 
 void check_replicas(const JobPlan& plan) {
+  if (plan.config().parallel.replicas > 1 && plan.config().job.kind == JobKind::kExport)
+    fail(
+        {ExitCode::kBadConfig, "config.contradiction"},
+        "parallel.replicas: found {} with job.kind = \"export\", expected 1: an export writes one copy of the model",
+        plan.config().parallel.replicas);
   if (plan.config().parallel.replicas > 1 && plan.computes_on_gpus())
     fail(
         {ExitCode::kBadConfig, "config.contradiction"},

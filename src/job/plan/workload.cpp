@@ -89,6 +89,7 @@ Workload workload_of(const JobConfig& config, const Machine& machine, std::int64
 }
 
 bool may_save_apart(const JobConfig& config, const Machine& machine) {
+  if (config.parallel.replicas > 1) return false;  // TrainingState refuses hosts that share no place
   const CheckpointSettings& settings = config.checkpoint;
   return is_training(config.job.kind) && settings.saves() && settings.storage != SaveStorage::kShared &&
          machine.has_several_nodes();
