@@ -94,10 +94,10 @@ Table parallel_table() {
           "number of ranks in an expert-parallel group; 0 = all ranks of a set: each owns whole experts, and "
           "tokens are dispatched to them; 1 = experts are sharded and gathered like dense weights; "
           "k = each group of k ranks owns all experts, and every expert is sharded over the groups")
-      .key("replicas", &ParallelSettings::replicas, Integer{1, 65536},
+      .key("replicas", &ParallelSettings::replicas, Integer{0, 65536},
            "number of copies of the model: as many sets of consecutive ranks hold it once each, train on "
            "their part of the batch and exchange gradients of trained weights; must divide the ranks, and "
-           "expert_parallel the ranks of a set")
+           "expert_parallel the ranks of a set; 0 = by plan: the most that fit, of whole hosts each")
       .key("threads", &ParallelSettings::threads, Integer{0, 4096},
            "number of compute threads per rank; 0 = cores of the node divided by its ranks, at most "
            "OMP_NUM_THREADS")

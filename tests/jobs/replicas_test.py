@@ -1,8 +1,9 @@
 """Several copies of the model on sets of ranks (parallel.replicas): the numbers of one rank, weights that stay alike, and what is sent.
 
-    replicas_test.py [Training | Adapters | Saving | Using | Refused]...
+    replicas_test.py [Training | Adapters | Saving | Using | ByPlan | Refused]...
 """
 import json
+import re
 import unittest
 
 import h5py
@@ -187,6 +188,30 @@ class Using(ReplicasTest):
         self.assertEqual(shard.tolist(), [shard[0]] * 3)
         self.assertLess(received[0], 1e4)
         self.assertLess(max(received), 1.01 * shard[0])
+
+
+class ByPlan(ReplicasTest):
+    def chosen(self, ranks, nodes, memory="1GB", **parallel):
+        job = self.job("plan.toml", parallel={"replicas": 0} | parallel)
+        result = program.sluice("plan", job, "--ranks", ranks, "--nodes", nodes, "--memory", memory)
+        self.expect(result, 0)
+        return int(re.search(r"copies of the model: (\d+)", result.output)[1])
+
+    def test_the_most_that_fit_whole_hosts(self):
+        self.assertEqual([self.chosen(3, 3), self.chosen(4, 2), self.chosen(4, 1), self.chosen(6, 3)], [3, 2, 1, 3])
+        self.assertEqual([self.chosen(4, 4, expert_parallel=2), self.chosen(3, 3, "1MB")], [2, 1])
+
+    def test_a_run_on_pretended_hosts_goes_on_with_fewer(self):
+        job = self.job(parallel={"replicas": 0}, checkpoint={"every_steps": 2}, train={"steps": 6})
+        expected = Trajectory.of_run(self.train(1, 1, "one.toml", train={"steps": 6}))
+        for nodes, steps in (("0,1,2", 2), ("0,1", 4), ("0,0,1,1", 6)):
+            ranks = nodes.count(",") + 1
+            result = mpirun(ranks, "-x", f"SLUICE_NODES={nodes}", program.SLUICE, "run", job, "--set", f"train.steps={steps}",
+                            "--set", "checkpoint.storage=shared")
+            self.expect(result, 0, f"copies of the model: {max(map(int, nodes.split(','))) + 1}")
+        found = program.losses(self.output_of(job))
+        for step, loss in enumerate(expected.losses, 1):
+            self.assertAlmostEqual(found[step], loss, delta=1e-4)
 
 
 class Refused(ReplicasTest):

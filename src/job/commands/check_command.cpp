@@ -268,6 +268,7 @@ void tell_ranks(const Examination& job) {
 void make_plan(Examination& job, const JobConfig& config, const MachineArguments& machine) {
   job.plan.emplace(plan_of_command(config, machine));
   if (job.plan->is_fitted && job.plan->lack.empty()) job.line("{}", choice_text(*job.plan));
+  if (job.plan->has_chosen_replicas) job.line("{}", replicas_text(*job.plan));
   tell_model(job);
 }
 

@@ -98,6 +98,7 @@ JobConfig planned_job(const JobArguments& arguments) {
 
 /// Prints the optimizer's mode, and whether it was chosen.
 void print_mode(const JobPlan& plan, bool is_told) {
+  if (plan.has_chosen_replicas) console::line("  {}.", replicas_text(plan));
   if (!is_training(plan.config().job.kind)) return;
   std::string choice;
   if (plan.is_fitted && is_told) choice = ", chosen by optimizer.fit";

@@ -47,6 +47,24 @@ JobConfig with_mode(JobConfig config, const OptimizerMode& mode, const FrozenFor
   return config;
 }
 
+/// Numbers of copies of the model above 1 that the job may have on these machines, the largest first: each copy has
+/// whole machines.
+std::vector<int> several_replicas(const JobConfig& config, const Machine& machine) {
+  std::vector<int> found;
+  if (machine.device.kind == DeviceKind::kCuda || config.job.kind == JobKind::kExport) return found;
+  const int ranks = machine.ranks();
+  const std::int64_t group = std::max<std::int64_t>(config.parallel.expert_parallel, 1);
+  for (int replicas = ranks; replicas > 1; --replicas) {
+    const int world = ranks / replicas;
+    bool is_possible = ranks % replicas == 0 && world % group == 0;
+    for (int first = world; is_possible && first < ranks; first += world)
+      is_possible = machine.machines[static_cast<std::size_t>(first)] !=
+                    machine.machines[static_cast<std::size_t>(first) - 1];
+    if (is_possible) found.push_back(replicas);
+  }
+  return found;
+}
+
 /// Text about the rank that lacks the most memory; "" if none lacks any.
 std::string find_lack(const JobPlan& plan) {
   std::string lack;
@@ -96,6 +114,11 @@ SavePlan plan_saves(const JobConfig& config, const std::vector<RankMemory>& rank
 }
 
 }  // namespace
+
+std::string replicas_text(const JobPlan& plan) {
+  return fmt::format("copies of the model: {}, the most that fit whole machines (parallel.replicas = 0)",
+                     plan.config().parallel.replicas);
+}
 
 bool chooses_mode(const JobConfig& config) {
   return is_training(config.job.kind) && config.optimizer.fit == OptimizerFit::kAuto;
@@ -175,17 +198,42 @@ JobPlan JobPlan::fit(const Blueprint& written, const JobConfig& config,
   return *std::move(smallest);
 }
 
+JobPlan JobPlan::outline(const Blueprint& written, const JobConfig& config,
+                         const std::shared_ptr<const FoundInFiles>& found, const Machine& machine) {
+  if (chooses_mode(config)) return fit(written, config, found, machine);
+  StoredTensors kept = kept_as_stored(config, found->storable);
+  JobPlan plan(std::make_shared<const Blueprint>(written, config, std::move(kept)), found, machine);
+  plan.count_memory();
+  return plan;
+}
+
+bool JobPlan::fits() const {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank].peak() > usable_bytes(machine.growth_limits[rank])) return false;
+  return lack.empty();
+}
+
+JobPlan JobPlan::with_most_replicas(const Blueprint& written, JobConfig config,
+                                    const std::shared_ptr<const FoundInFiles>& found,
+                                    const Machine& machine) {
+  const auto plan_with = [&](int replicas) {
+    config.parallel.replicas = replicas;
+    JobPlan plan = outline(written, config, found, machine);
+    plan.has_chosen_replicas = true;
+    return plan;
+  };
+  for (const int replicas : several_replicas(config, machine))
+    if (JobPlan plan = plan_with(replicas); plan.fits()) return plan;
+  return plan_with(1);
+}
+
 JobPlan JobPlan::make(Communicator& comm, std::shared_ptr<const Blueprint> written, Machine machine,
                       std::optional<HeldStep> resumed) {
-  const bool was_open = chooses_mode(written->config);
-  JobConfig config = resumed ? with_saved_mode(written->config, resumed->found) : written->config;
+  const JobConfig config = resumed ? with_saved_mode(written->config, resumed->found) : written->config;
   const auto found = std::make_shared<const FoundInFiles>(
       FoundInFiles{stored_weights(comm, *written, machine.device.memory()), teacher_tokens(comm, config)});
-  StoredTensors kept = kept_as_stored(config, found->storable);
-  if (!chooses_mode(config) && (was_open || !kept.is_empty()))
-    written = std::make_shared<const Blueprint>(*written, config, std::move(kept));
-  JobPlan plan = chooses_mode(config) ? fit(*written, config, found, machine)
-                                      : JobPlan(std::move(written), found, std::move(machine));
+  JobPlan plan = chooses_replicas(config) ? with_most_replicas(*written, config, found, machine)
+                                          : outline(*written, config, found, machine);
   plan.resumed = std::move(resumed);
   plan.find_staging(comm);
   plan.count_memory();
@@ -208,6 +256,7 @@ JobPlan JobPlan::keep_frozen_where_it_fits() const {
   kept.resumed = resumed;
   kept.load = load;
   kept.is_fitted = is_fitted;
+  kept.has_chosen_replicas = has_chosen_replicas;
   return kept;
 }
 

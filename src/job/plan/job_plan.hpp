@@ -47,7 +47,8 @@ class JobPlan {
  public:
   /// Collective over `comm`, whose processes are the ranks planned for in a run, and one in a command. Makes the plan
   /// of the job in `written`, a blueprint without stored weights: takes the optimizer's mode of the step `resumed`, if
-  /// the job goes on from one, or lets optimizer.fit choose it, decides which weights stay as they are published and
+  /// the job goes on from one, or lets optimizer.fit choose it, takes as many copies of the model as fit where that is
+  /// left to it, decides which weights stay as they are published and
   /// whether ranks keep frozen ones whole, and counts memory. Rank 0 alone reads headers of weights. Errors as
   /// stored_weights() and Blueprint::shard_plan().
   [[nodiscard]] static JobPlan make(Communicator& comm, std::shared_ptr<const Blueprint> written,
@@ -77,7 +78,8 @@ class JobPlan {
   std::vector<RankMemory> ranks;    ///< memory of each rank
   SavePlan saves;
   bool is_fitted = false;  ///< whether optimizer.fit has chosen the mode of the optimizer for this machine
-  std::string lack;        ///< reason why not even the smallest mode fits, which the plan then has, or ""
+  bool has_chosen_replicas = false;  ///< whether parallel.replicas was left to the plan
+  std::string lack;  ///< reason why not even the smallest mode fits, which the plan then has, or ""
 
  private:
   /// What the job's files say, which plans of other settings have in common.
@@ -89,6 +91,13 @@ class JobPlan {
           Machine machine, std::optional<Staging> staging = std::nullopt);
   static JobPlan fit(const Blueprint& written, const JobConfig& config,
                      const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
+  /// Plan of the job in `written` with these settings, without what is only found by reading headers.
+  static JobPlan outline(const Blueprint& written, const JobConfig& config,
+                         const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
+  /// outline() with the most copies of the model that fit.
+  static JobPlan with_most_replicas(const Blueprint& written, JobConfig config,
+                                    const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
+  [[nodiscard]] bool fits() const;
   void find_staging(Communicator& comm);
   [[nodiscard]] JobPlan keep_frozen_where_it_fits() const;
   void read_headers();
@@ -109,6 +118,12 @@ class JobPlan {
 [[nodiscard]] inline std::int64_t usable_bytes(std::int64_t growth_limit) {
   return growth_limit - growth_limit / 10;
 }
+
+/// Whether the job leaves the number of copies of the model to the plan.
+[[nodiscard]] inline bool chooses_replicas(const JobConfig& config) { return config.parallel.replicas == 0; }
+
+/// Line about the number of copies of the model that the plan has chosen.
+[[nodiscard]] std::string replicas_text(const JobPlan& plan);
 
 /// Text of a mode: "adamw, state int8, master 24bit, gradients release".
 [[nodiscard]] std::string mode_text(const OptimizerMode& mode);

@@ -11,6 +11,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -152,7 +153,8 @@ Blueprint::Blueprint(JobConfig job, std::shared_ptr<const DescribedModel> known,
       stages(make_stage_plan(layouts, TiedHead{model.config.tie_word_embeddings})) {}
 
 ShardPlan Blueprint::shard_plan(int ranks) const {
-  const auto replicas = static_cast<int>(config.parallel.replicas);
+  // Until the plan has chosen a number of copies, there is one.
+  const auto replicas = static_cast<int>(std::max<std::int64_t>(config.parallel.replicas, 1));
   if (ranks % replicas != 0)
     fail(
         {ExitCode::kBadConfig, "job.ranks"},

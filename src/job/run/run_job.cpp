@@ -214,7 +214,8 @@ JobPlan make_plan(const Attempt& attempt, Machine machine, Communicator& comm,
   std::optional<HeldStep> resumed =
       find_resume_point(comm, RankDisks(machine.nodes), attempt.blueprint->config, warn);
   JobPlan plan = JobPlan::make(comm, attempt.blueprint, std::move(machine), std::move(resumed));
-  if (chooses_mode(attempt.blueprint->config)) directory.set_job(plan.config());
+  if (chooses_mode(attempt.blueprint->config) || plan.has_chosen_replicas) directory.set_job(plan.config());
+  if (plan.has_chosen_replicas && is_root) console::line("{}", replicas_text(plan));
   if (plan.is_fitted && plan.lack.empty() && is_root) console::line("{}", choice_text(plan));
   directory.set_plan(json_text(plan));
   return plan;
