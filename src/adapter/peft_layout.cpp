@@ -28,7 +28,7 @@ AdaptableWeight weight_of(const ParameterManifest& manifest, const AdaptedTensor
 
 /// Names against which PEFT's patterns are matched, and which its lists of targets have. Routed experts and
 /// routers are parameters to PEFT, not modules. So are projections of dense layers and of shared experts
-/// beside routed ones here: among target_modules PEFT takes their names for those of experts in many models.
+/// beside routed ones, and of attention's gate, here: among target_modules PEFT takes their names for those of experts in many models.
 class PeftNames {
  public:
   PeftNames(const ParameterManifest& manifest, std::string tree)
@@ -40,7 +40,8 @@ class PeftNames {
   [[nodiscard]] bool is_parameter(const TensorInfo& weight) const {
     return weight.role == Role::kExpert || weight.role == Role::kRouter ||
            (weight.role == Role::kDenseMlp && has_experts_) ||
-           (weight.role == Role::kSharedExpert && weight.name.ends_with("_proj.weight"));
+           (weight.role == Role::kSharedExpert && weight.name.ends_with("_proj.weight")) ||
+           (weight.role == Role::kAttention && weight.name.ends_with("gate_proj.weight"));
   }
   [[nodiscard]] std::string of(const TensorInfo& weight) const {
     const std::string name = manifest_.tree_name(weight.name);

@@ -38,7 +38,7 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
     return biased(ops::linear(tokens, weight), bias, tokens).view({x.size(0), x.size(1), heads, -1});
   };
   const at::Tensor projected = project(parameters.q_proj, parameters.q_bias, config.attention_heads);
-  const bool gated = config.attention_output_gate;
+  const bool gated = config.attention_output_gate && !config.separate_gate;
   const at::Tensor queries =
       normalised(config, gated ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm);
   const at::Tensor keys = normalised(
@@ -47,8 +47,10 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
   const auto turned = [&](const at::Tensor& heads) {
     return rotary.cos.defined() ? ops::apply_rotary(heads, rotary) : heads;
   };
-  return {turned(queries), turned(keys), values,
-          gated ? projected.narrow(3, config.head_dim, config.head_dim) : at::Tensor()};
+  at::Tensor gate;
+  if (gated) gate = projected.narrow(3, config.head_dim, config.head_dim);
+  if (config.separate_gate) gate = project(parameters.gate_proj, {}, config.attention_heads);
+  return {turned(queries), turned(keys), values, gate};
 }
 
 /// Output of the block [b * L, hidden] for `mixed`, the attention's result for these heads.
@@ -74,6 +76,7 @@ AttentionParameters attention_parameters(const ModelConfig& config, const LayerV
     out.k_bias = layer[names::kKBias];
     out.v_bias = layer[names::kVBias];
   }
+  if (config.separate_gate) out.gate_proj = layer.weight(names::kGateProj);
   if (config.attention_output_bias) out.o_bias = layer[names::kOBias];
   if (config.attention_sinks) out.sinks = layer[names::kSinks];
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;

@@ -17,10 +17,11 @@ namespace sluice {
 
 /// Weights of one layer's attention; shapes as in the manifest.
 struct AttentionParameters {
-  /// Query projection [heads x head_dim, hidden]; with a gate, each head has its query rows, then gate rows.
+  /// Query projection [heads x head_dim, hidden]; with a gate without gate_proj, each head has its query rows, then gate rows.
   ops::Weight q_proj;
   ops::Weight k_proj, v_proj;  ///< key and value projections [key heads x head_dim, hidden]
-  ops::Weight o_proj;          ///< output projection [hidden, heads x head_dim]
+  ops::Weight gate_proj{};  ///< projection of the gate [heads x head_dim, hidden], if it has one of its own
+  ops::Weight o_proj;       ///< output projection [hidden, heads x head_dim]
   /// Biases that these projections add to a token; undefined for none.
   ops::Parameter q_bias{}, k_bias{}, v_bias{}, o_bias{};
   /// Weights of the norms of queries and keys, see QueryKeyNorm; undefined for none.

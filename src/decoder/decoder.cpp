@@ -20,7 +20,11 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
   const LayerViews view(views, static_cast<int>(layer), dropout, adapters);
   LayerParameters out;
   out.input_norm = view[blocks::norms::kInput];
-  out.post_attention_norm = view[blocks::norms::kPostAttention];
+  out.mlp_norm = view[blocks::norms::before_mlp(config)];
+  if (config.branch_norms) {
+    out.behind_mixer = view[blocks::norms::kPostAttention];
+    out.behind_mlp = view[blocks::norms::kPostMlp];
+  }
   switch (config.attention[layer]) {
     case AttentionKind::kFull:
       out.mixer = attention_parameters(config, view);
@@ -84,8 +88,10 @@ void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out,
   ops::embedding_backward(ids.flatten(), lookup_gradient(d_out), rows, config_.padding_token);
 }
 
-at::Tensor Decoder::with_branch(const at::Tensor& x, const at::Tensor& branch) const {
-  return at::add(x, branch, config_.residual_factor);
+at::Tensor Decoder::with_branch(const at::Tensor& x, const at::Tensor& branch,
+                                const ops::Parameter& norm) const {
+  const bool is_normalised = norm.value.defined();
+  return at::add(x, is_normalised ? block_norm(config_, branch, norm) : branch, config_.residual_factor);
 }
 
 at::Tensor Decoder::branch_gradient(const at::Tensor& d_out) const {
@@ -93,8 +99,10 @@ at::Tensor Decoder::branch_gradient(const at::Tensor& d_out) const {
 }
 
 at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
-                                ops::AttentionRecord& record, ops::Purpose purpose) const {
+                                ops::AttentionRecord& record, ops::Purpose wanted) const {
   const LayerParameters& p = parameters(index);
+  // A norm behind the mixer needs its result in backward.
+  const ops::Purpose purpose = p.behind_mixer.value.defined() ? ops::Purpose::kOutput : wanted;
   const at::Tensor normalised = block_norm(config_, x, p.input_norm);
   const ops::RotaryTable& rotary = rotary_.of(kind(index));
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
@@ -107,7 +115,7 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
     else
       return delta_net_block(config_, mixer, normalised, documents, purpose);
   };
-  return with_branch(x, std::visit(mix, p.mixer));
+  return with_branch(x, std::visit(mix, p.mixer), p.behind_mixer);
 }
 
 at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
@@ -125,7 +133,7 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
     else
       return cached_delta_net_block(config_, mixer, normalised, parts, cache.delta_net(index));
   };
-  return with_branch(x, std::visit(mix, p.mixer));
+  return with_branch(x, std::visit(mix, p.mixer), p.behind_mixer);
 }
 
 RotaryTables Decoder::rotary_rows(std::span<const SequencePart> parts) const {
@@ -140,14 +148,31 @@ at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingReco
                                  const at::Tensor& d_out) const {
   const LayerParameters& p = parameters(index);
   const auto rows = [&](const at::Tensor& x) { return x.reshape({-1, config_.hidden_size}); };
-  const at::Tensor tokens = rows(block_norm(config_, mixed, p.post_attention_norm));
+  const at::Tensor tokens = rows(block_norm(config_, mixed, p.mlp_norm));
   const auto* moe = std::get_if<MoeParameters>(&p.mlp);
-  const bool is_for_graph = d_out.defined();
-  const at::Tensor fed = moe ? moe_block(config_, *moe, tokens, record, sums, probability_grad, exchange,
-                                         is_for_graph ? branch_gradient(rows(d_out)) : d_out)
-                             : dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens,
-                                         is_for_graph ? ops::Purpose::kGraph : ops::Purpose::kOutput);
-  return with_branch(mixed, fed.view_as(mixed));
+  const bool is_for_graph = d_out.defined(), has_norm = p.behind_mlp.value.defined();
+  if (moe == nullptr) {
+    const bool needs_output = !is_for_graph || has_norm;
+    const at::Tensor fed = dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens,
+                                     needs_output ? ops::Purpose::kOutput : ops::Purpose::kGraph);
+    return with_branch(mixed, fed.view_as(mixed), p.behind_mlp);
+  }
+  const auto feed = [&](const at::Tensor& d_fed) {
+    return moe_block(config_, *moe, tokens, record, sums, probability_grad, exchange, d_fed);
+  };
+  if (!is_for_graph) {
+    const at::Tensor fed = feed({});
+    if (has_norm && !at::GradMode::is_enabled()) record.output = fed;
+    return with_branch(mixed, fed.view_as(mixed), p.behind_mlp);
+  }
+  at::Tensor d_fed = branch_gradient(rows(d_out));
+  if (has_norm) {
+    const at::Tensor before = record.output.detach().requires_grad_(true);
+    d_fed = ops::graph_gradient(block_norm(config_, before, p.behind_mlp), before, d_fed);
+  }
+  const at::Tensor fed = feed(d_fed);
+  return at::add(mixed, (has_norm ? ops::with_gradient(fed, d_fed) : fed).view_as(mixed),
+                 config_.residual_factor);
 }
 
 void Decoder::participate_without_tokens(int index, ops::TokenExchange& exchange) const {

@@ -25,7 +25,9 @@ namespace sluice {
 
 /// Weights of one layer.
 struct LayerParameters {
-  ops::Parameter input_norm, post_attention_norm;  ///< norm weights [hidden]
+  ops::Parameter input_norm, mlp_norm;  ///< weights [hidden] of the norms before the mixer and before the MLP
+  /// Weights [hidden] of the norms behind them; undefined for none.
+  ops::Parameter behind_mixer, behind_mlp;
   std::variant<AttentionParameters, LatentAttentionParameters, DeltaNetParameters, ShortConvParameters> mixer;
   std::variant<DenseMlpParameters, MoeParameters> mlp;
 };
@@ -121,9 +123,11 @@ class Decoder {
   }
   /// Gradient of looked-up rows [T, hidden] for the gradient d_out [..., hidden] of embed().
   [[nodiscard]] at::Tensor lookup_gradient(const at::Tensor& d_out) const;
-  /// Hidden states x plus what a token mixer or an MLP made of them, of the same shape.
-  [[nodiscard]] at::Tensor with_branch(const at::Tensor& x, const at::Tensor& branch) const;
-  /// Gradient of `branch` for the gradient d_out of with_branch(), of the same shape.
+  /// Hidden states x plus what a token mixer or an MLP made of them, of the same shape, normalised if `norm` is
+  /// defined.
+  [[nodiscard]] at::Tensor with_branch(const at::Tensor& x, const at::Tensor& branch,
+                                       const ops::Parameter& norm) const;
+  /// Gradient of a branch, as it is added, for the gradient d_out of with_branch(), of the same shape.
   [[nodiscard]] at::Tensor branch_gradient(const at::Tensor& d_out) const;
   /// What the head multiplies, for the last hidden states x [..., hidden], of the same shape.
   [[nodiscard]] at::Tensor head_input(const at::Tensor& x) const;

@@ -51,6 +51,9 @@ struct RoutingRecord {
   float z_scale = 0;  ///< RouterLossGrad::z_scale of the step, set before the first pass
   /// [tokens, k] int64: experts of each token, which a recompute repeats; undefined before the first pass
   at::Tensor chosen;
+  /// [tokens, hidden]: output of the block, which a norm behind it needs in a pass for the graph alone; undefined
+  /// without such a norm, or where the graph is kept.
+  at::Tensor output;
 };
 
 /// SwiGLU MLP of x [T, hidden], with a result of the same shape; zeros in a pass for the graph alone.

@@ -29,6 +29,10 @@ inline constexpr ExpertSpelling kErnieExperts{"mlp", "gate_proj", "up_proj", "do
 inline constexpr ExpertSpelling kHy3Experts{"mlp",         "gate_proj",   "up_proj",   "down_proj",
                                             "expert_bias", "router.gate", "shared_mlp"};
 
+/// Names in published checkpoints of Trinity, and in its module tree.
+inline constexpr ExpertSpelling kAfmoeExperts{"mlp",       "gate_proj",   "up_proj",
+                                              "down_proj", "expert_bias", "router.gate"};
+
 /// Names in published checkpoints of Ling and Ring 2.0.
 inline constexpr ExpertSpelling kBailingExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                                 "gate.expert_bias"};

@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "io/file.hpp"
+#include "model/families/afmoe.hpp"
 #include "model/families/bailing_moe_v2.hpp"
 #include "model/families/deepseek_v2.hpp"
 #include "model/families/deepseek_v3.hpp"
@@ -41,6 +42,7 @@ namespace sluice {
 namespace {
 
 constexpr std::array kArchitectures{
+    Architecture{"afmoe", read_afmoe_config, describe_afmoe},
     Architecture{"bailing_moe_v2", read_bailing_moe_v2_config, describe_bailing_moe_v2},
     Architecture{"deepseek_v2", read_deepseek_v2_config, describe_decoder},
     Architecture{"deepseek_v3", read_deepseek_v3_config, describe_deepseek_v3},
@@ -80,17 +82,16 @@ struct Unbuilt {
   const char* needs;
 };
 constexpr std::array kUnbuilt{
-    Unbuilt{"afmoe", "norms behind blocks, and gates of attention from a projection of their own"},
     Unbuilt{"bailing_hybrid", "delta nets whose decay is by channel, and clamped experts"},
     Unbuilt{"cohere2_moe", "attention beside the experts, and LayerNorm"},
     Unbuilt{"deepseek_v4",
             "compressed attention, several residual streams, and layers that choose experts by a table"},
-    Unbuilt{"gemma4", "heads by kind of layer, norms behind blocks, and a dense MLP beside the experts"},
-    Unbuilt{"gemma4_text", "heads by kind of layer, norms behind blocks, and a dense MLP beside the experts"},
+    Unbuilt{"gemma4", "heads by kind of layer, and a dense MLP beside the experts"},
+    Unbuilt{"gemma4_text", "heads by kind of layer, and a dense MLP beside the experts"},
     Unbuilt{"glm5_next", "delta nets whose decay is by channel, and several residual streams"},
     Unbuilt{"granitemoehybrid", "Mamba-2"},
     Unbuilt{"kimi_linear", "delta nets whose decay is by channel"},
-    Unbuilt{"laguna", "heads by layer, and gates of attention from a projection of their own"},
+    Unbuilt{"laguna", "heads by layer, and gates of attention by softplus"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
     Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
     Unbuilt{"minimax_m3", "clamped MLPs with gates of their own"},

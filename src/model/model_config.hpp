@@ -141,9 +141,13 @@ struct ModelConfig {
   double attention_dropout = 0;
   std::int64_t sliding_window =
       0;  ///< tokens that a token attends to in layers of AttentionKind::kSliding, itself included
-  bool attention_output_gate = false;  ///< whether the output of full attention has a gate
+  bool attention_output_gate = false;  ///< whether the output of full and sliding attention has a gate
+  /// Whether that gate has a projection of its own; otherwise it is made with the queries.
+  bool separate_gate = false;
   /// Whether norms multiply by 1 + weight; a delta net's own norm does not.
   bool zero_centred_norms = false;
+  /// Whether what token mixers and MLPs make is normalised before it is added to the hidden states.
+  bool branch_norms = false;
   bool unrounded_norms = false;        ///< whether norms multiply by the weight before they round
   double embedding_factor = 1;         ///< factor of embeddings
   double residual_factor = 1;          ///< factor of what token mixers and MLPs add to the hidden states

@@ -27,6 +27,12 @@ std::vector<LayerHalves> layer_halves(const ModelConfig& model, const PassSize& 
     layers.push_back({block_of(model.attention[layer]).activations(model, pass),
                       block_of(model.layers[layer]).activations(model, pass),
                       model.layers[layer] == MlpKind::kMoe});
+  // A norm behind a branch keeps the branch, and its gradient passes through.
+  for (LayerHalves& layer : layers)
+    for (BlockActivations* half : {&layer.mixer, &layer.mlp}) {
+      half->kept += model.branch_norms ? model.hidden_size : 0;
+      half->passed += model.branch_norms ? model.hidden_size : 0;
+    }
   // In dense layers the work of experts is counted as well: an upper estimate.
   std::int64_t most = 0;
   for (const LayerHalves& layer : layers) most = std::max(most, layer.mlp.working_bytes);
@@ -137,6 +143,7 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
     // A layer's output is the next layer's input.
     if (work.trains) kept += tokens * (hidden * size + layer.mlp.choice_bytes);
     if (keeps_attention) kept += tokens * std::exchange(layer.mixer.recorded, 0) * size;
+    if (work.trains && !keeps_graphs && layer.is_moe && model.branch_norms) kept += tokens * hidden * size;
     if (keeps_halves) kept += tokens * hidden * size;
     if (keeps_graphs)
       kept += tokens * (std::exchange(layer.mixer.kept, 0) + std::exchange(layer.mlp.kept, 0)) * size;

@@ -34,18 +34,24 @@ void add_projection(const ModelConfig& config, std::string_view weight, std::str
   if (config.attention_bias) out.push_back({bias, {width}, Role::kAttention, InitialValues::kZeros});
 }
 
+/// Whether q_proj makes the output gate with the queries.
+bool has_joint_gate(const ModelConfig& config) {
+  return config.attention_output_gate && !config.separate_gate;
+}
+
 }  // namespace
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
   const std::int64_t queries = config.attention_heads * config.head_dim;
   const std::int64_t keys = config.key_value_heads * config.head_dim;
   std::vector<BlockTensor> out;
-  add_projection(config, kQProj, kQBias, config.attention_output_gate ? 2 * queries : queries, out);
+  add_projection(config, kQProj, kQBias, has_joint_gate(config) ? 2 * queries : queries, out);
   add_projection(config, kKProj, kKBias, keys, out);
   add_projection(config, kVProj, kVBias, keys, out);
   out.push_back({kOProj, {config.hidden_size, queries}, Role::kAttention});
   if (config.attention_output_bias)
     out.push_back({kOBias, {config.hidden_size}, Role::kAttention, InitialValues::kZeros});
+  if (config.separate_gate) out.push_back({kGateProj, {queries, config.hidden_size}, Role::kAttention});
   if (config.attention_sinks) out.push_back({kSinks, {config.attention_heads}, Role::kAttention});
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   const bool is_whole = config.query_key_norm == QueryKeyNorm::kWholeProjection;
@@ -73,7 +79,8 @@ std::vector<Setting> sliding_settings(const ModelConfig& config) {
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t queries = config.attention_heads * config.head_dim;
   const std::int64_t keys = config.key_value_heads * config.head_dim;
-  const std::int64_t gate = config.attention_output_gate ? 4 * queries : 0;
+  // A graph keeps the gate's sigmoid and its product, and of a joint projection also what it makes.
+  const std::int64_t gate = (has_joint_gate(config) ? 4 : config.separate_gate ? 2 : 0) * queries;
   const std::int64_t sums = 2 * config.attention_heads;
   return {.kept = config.hidden_size + 2 * queries + 3 * keys + gate + sums,
           .passed = 2 * queries + 2 * keys + gate + (config.attention_output_bias ? config.hidden_size : 0),

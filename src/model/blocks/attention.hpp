@@ -18,11 +18,13 @@ inline constexpr std::string_view kVBias = "self_attn.v_proj.bias";
 inline constexpr std::string_view kOBias = "self_attn.o_proj.bias";
 /// Attention sinks [heads], if the model has them.
 inline constexpr std::string_view kSinks = "self_attn.sinks";
+/// Projection of the output gate [heads x head_dim, hidden], if it has one of its own.
+inline constexpr std::string_view kGateProj = "self_attn.gate_proj.weight";
 /// Norms of queries and keys, unless QueryKeyNorm::kNone.
 inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";
 inline constexpr std::string_view kKNorm = "self_attn.k_norm.weight";
 
-/// Tensors of the block. With an output gate q_proj has a gate of [head_dim] beside each head's query.
+/// Tensors of the block. With an output gate that has no projection of its own q_proj has a gate of [head_dim] beside each head's query.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 /// Settings of layers with a window, besides those of attention.

@@ -24,8 +24,16 @@ BlockTensor weight(const ModelConfig& config, std::string_view name, std::int64_
       name, {size}, Role::kNorm, config.zero_centred_norms ? InitialValues::kZeros : InitialValues::kOnes};
 }
 
+std::string_view before_mlp(const ModelConfig& config) {
+  return config.branch_norms ? kPreMlp : kPostAttention;
+}
+
 std::vector<BlockTensor> layer_tensors(const ModelConfig& config) {
-  return {weight(config, kInput, config.hidden_size), weight(config, kPostAttention, config.hidden_size)};
+  std::vector<BlockTensor> out;
+  for (const std::string_view name : {kInput, kPostAttention, kPreMlp, kPostMlp})
+    if (config.branch_norms || name == kInput || name == kPostAttention)
+      out.push_back(weight(config, name, config.hidden_size));
+  return out;
 }
 
 BlockTensor final_tensor(const ModelConfig& config) { return weight(config, kFinal, config.hidden_size); }

@@ -8,10 +8,15 @@ namespace sluice::blocks::norms {
 
 inline constexpr std::string_view kInput = "input_layernorm.weight";
 inline constexpr std::string_view kPostAttention = "post_attention_layernorm.weight";
+/// Norms before and behind a layer's MLP where branches are normalised; kPostAttention is behind the mixer then.
+inline constexpr std::string_view kPreMlp = "pre_mlp_layernorm.weight";
+inline constexpr std::string_view kPostMlp = "post_mlp_layernorm.weight";
 inline constexpr std::string_view kFinal = "model.norm.weight";
 
 /// Weight [size] of a norm to which zero_centred_norms applies: untrained, it multiplies by 1 in either form.
 [[nodiscard]] BlockTensor weight(const ModelConfig& config, std::string_view name, std::int64_t size);
+/// Name of the norm before a layer's MLP.
+[[nodiscard]] std::string_view before_mlp(const ModelConfig& config);
 /// Norms of one layer.
 [[nodiscard]] std::vector<BlockTensor> layer_tensors(const ModelConfig& config);
 [[nodiscard]] BlockTensor final_tensor(const ModelConfig& config);

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kRotary = R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
                                     "truncate": false, "original_max_position_embeddings": 4096})";
 
-void read_experts(const ConfigReader& config, ModelConfig& model) {
+void read_clamped_experts(const ConfigReader& config, ModelConfig& model) {
   read_expert_config(config, "intermediate_size", model);
   constexpr const char* kOtherSpelling = "experts_per_token";
   if (config.with(Nulls::kAbsent).integer({kOtherSpelling}, model.experts_per_token) !=
@@ -46,7 +46,7 @@ ModelConfig read_gpt_oss_config(const ConfigReader& config) {
   for (std::size_t layer = 0; layer < model.attention.size(); layer += 2)
     model.attention[layer] = AttentionKind::kSliding;
   read_windows(config, 128, model);
-  read_experts(config, model);
+  read_clamped_experts(config, model);
   return model;
 }
 

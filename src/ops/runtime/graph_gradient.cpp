@@ -1,8 +1,10 @@
 #include "ops/runtime/graph_gradient.hpp"
 
 #include "base/clock.hpp"
+#include "ops/runtime/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
+#include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/autograd.h>
 
@@ -87,6 +89,16 @@ at::Tensor gradient_here(const at::Tensor& output, const at::Tensor& input, cons
   return torch::autograd::grad({output}, {input}, {d_output}, after == GraphAfter::kKept).front();
 }
 
+struct FixedGradient : node::Function<FixedGradient> {
+  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const at::Tensor& gradient) {
+    context->saved_data["gradient"] = gradient;
+    return at::empty_like(x);
+  }
+  static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
+    return {context->saved_data["gradient"].toTensor(), {}};
+  }
+};
+
 }  // namespace
 
 at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
@@ -116,6 +128,10 @@ at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input, con
   if (own_error) std::rethrow_exception(own_error);
   if (error) std::rethrow_exception(error);
   return gradient;
+}
+
+at::Tensor with_gradient(const at::Tensor& x, const at::Tensor& gradient) {
+  return FixedGradient::apply(x, gradient);
 }
 
 void run_where_asked(const std::function<void()>& action) {

@@ -22,4 +22,8 @@ enum class GraphAfter : std::uint8_t { kFreed, kKept };
 /// it at once outside of graph_gradient(), and where nodes run on that thread anyway.
 void run_where_asked(const std::function<void()>& action);
 
+/// Undefined numbers in x's place in a graph of which no value is used: x has the gradient `gradient`, of its shape,
+/// whatever comes from behind.
+[[nodiscard]] at::Tensor with_gradient(const at::Tensor& x, const at::Tensor& gradient);
+
 }  // namespace sluice::ops
