@@ -97,15 +97,15 @@ LoadReport load_shards(const RankSets& sets, const LoadPlan& plan, const std::fi
   log_role(setting);
   const Stopwatch watch;
   const Traffic before = sets.traffic();
-  const int rank = setting.rank();
+  const int rank = sets.all().rank();
   GrowthSampler growth(options.baseline);
   RankLoad row;
   row.shard_bytes = weights == nullptr ? 0 : weights->bytes();
   if (setting.reads()) {
-    const std::span<const Chunk> chunks = plan.chunks_of(rank);
+    const std::span<const Chunk> chunks = plan.chunks_of(setting.rank());
     run(LoadSender(setting), rank, growth, row, [&](std::size_t i) {
       row.read_bytes += chunks[i].bytes + chunks[i].scale_bytes;
-      if (sets.all().rank() == 0) report_progress(setting, row.read_bytes, watch.seconds());
+      if (rank == 0) report_progress(setting, row.read_bytes, watch.seconds());
     });
   } else {
     run(LoadReceiver(setting), rank, growth, row, [](std::size_t) {});

@@ -4,6 +4,7 @@
 """
 import json
 import re
+import shutil
 import unittest
 
 import h5py
@@ -88,11 +89,14 @@ class Training(ReplicasTest):
         self.assertGreater(min(rank["offload_buffers_bytes"] for rank in ranks), 0)
 
     def test_a_rank_that_is_killed_ends_all_sets(self):
-        job = self.job(parallel={"replicas": 2})
-        result = mpirun(4, *with_fault("train.step", 3, 3, "kill"), "run", job)
-        self.assertNotEqual(result.status, 0)
-        self.assertLess(result.seconds_after("injected fault"), program.GUARD_SECONDS, result.output)
-        self.assertIn("signal 9", result.output)
+        job = self.job(parallel={"replicas": 2}, load={"chunk": "64KiB"})
+        for site, rank in (("load.chunk", 2), ("train.step", 3)):
+            with self.subTest(site=site, rank=rank):
+                result = mpirun(4, *with_fault(site, rank, 3, "kill"), "run", job)
+                self.assertNotEqual(result.status, 0)
+                self.assertLess(result.seconds_after("injected fault"), program.GUARD_SECONDS, result.output)
+                self.assertIn("signal 9", result.output)
+                shutil.rmtree(self.output_of(job))
 
 
 class Adapters(ReplicasTest):
