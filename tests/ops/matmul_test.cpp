@@ -1,6 +1,9 @@
 #include "ops/matmul.hpp"
 
 #include "ops/cpu/few_rows.hpp"
+#include "ops/cpu/kernel.hpp"
+#include "ops/cpu/onednn_matmul.hpp"
+#include "ops/cpu/products/product.hpp"
 #include "ops/cpu/tiles/block.hpp"
 #include "ops/op_check.hpp"
 
@@ -116,9 +119,42 @@ TEST(Matmul, is_the_same_for_any_number_of_threads) {
   expect_close(outputs[0], at::mm(a.to(at::kDouble), b.to(at::kDouble)), 1e-2);
   for (const at::Tensor& output : outputs) {
     expect_close(output, outputs[0]);
-    // Our own kernel's promise; a BLAS may share out the depth, and sum in another order.
-    EXPECT_TRUE(!cpu::has_tiles() || output.equal(outputs[0]));
+    // Our own kernels' promise; oneDNN may share out the depth, and sum in another order.
+    EXPECT_TRUE((!cpu::has_tiles() && cpu::onednn_has_products()) || output.equal(outputs[0]));
   }
+}
+
+TEST(Matmul, of_odd_shapes_has_its_edges) {
+  for (const std::int64_t rows : {1, 3, 63, 65, 127}) expect_products(rows, 263, 67);
+  expect_products(300, 37, 131);
+  expect_products(17, 600, 33);
+}
+
+TEST(Matmul, is_added_to_bfloat16_and_rounded_once) {
+  for (const std::int64_t rows : {5, 70}) {
+    const at::Tensor a = numbers({rows, 300}, at::kBFloat16), b = numbers({300, 50}, at::kBFloat16, 2);
+    const at::Tensor out = numbers({rows, 50}, at::kBFloat16, 3);
+    const at::Tensor expected = at::mm(a.to(at::kDouble), b.to(at::kDouble)) + out;
+    ops::matmul(out, a, b, Into::kAdd);
+    expect_close(out, expected, 5e-3);
+  }
+}
+
+TEST(Matmul, from_widened_factors_is_the_same_for_a_row_whatever_lies_beside_it) {
+  const at::Tensor a = numbers({530, 700}, at::kBFloat16), weight = numbers({90, 700}, at::kBFloat16, 2);
+  const auto product = [&](std::int64_t first, std::int64_t rows) {
+    const at::Tensor some = a.narrow(0, first, rows), out = at::empty({rows, 90}, at::kBFloat16);
+    cpu::widening_matmul({out.data_ptr(), 90, false, false}, {cpu::kernel::bits(some), rows, 700, 700, 1},
+                         {cpu::kernel::bits(weight), 90, 700, 700, 1});
+    return out;
+  };
+  const at::Tensor together = product(0, 530);
+  expect_close(together, at::mm(a.to(at::kDouble), weight.t().to(at::kDouble)), 1e-2);
+  for (const std::int64_t rows : {1, 7, 64, 129})
+    for (const int count : {1, 3}) {
+      const Threads threads(count);
+      EXPECT_TRUE(product(530 - rows, rows).equal(together.narrow(0, 530 - rows, rows))) << rows;
+    }
 }
 
 TEST(Matmul, of_whole_blocks_is_written_past_the_caches) { expect_products(64, 530, 512); }

@@ -1,6 +1,6 @@
 // Each operation of src/ops against the same formula in LibTorch's own operations, in bfloat16, side by side.
 //
-//   bench_ops [--tokens 512,4096] [--only NAME] [--rounds 9] [--threads N] [--updates ELEMENTS] [--json FILE]
+//   bench_ops [--tokens 512,4096] [--only NAME] [--rounds 9] [--threads N] [--updates ELEMENTS] [--products ROWS,...] [--json FILE]
 //
 // N: all cores. // Shapes are those of one rank's sequence in the 173 M parameter model of bench_train, with a window of 128 tokens; the delta rule and its
 // convolution have 8 key heads and 16 value heads of 64. "forward" builds no graph, "step" is forward with a
@@ -11,12 +11,16 @@
 // With --updates the optimizers' updates in every mode instead, over so many weights: the bytes that they must
 // move, each array once, over the rate of plain passes over memory in the same run, and their cycles an element
 // (of one core, all threads together), with one thread and with N. Best of --rounds: 67108864 and 30 are good.
+//
+// With --products the bfloat16 products of an expert and of a projection instead, of so many rows, beside float32 products of
+// copies, both as shares of the best float32 product of 2048^3: at ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell, for example.
 #include "arguments.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "machine_limit.hpp"
 #include "op_pairs.hpp"
 #include "ops/runtime/library.hpp"
+#include "product_rates.hpp"
 #include "update_rates.hpp"
 
 #include <fmt/core.h>
@@ -47,7 +51,8 @@ struct Arguments {
   std::string only;
   int rounds = 9;
   int threads = static_cast<int>(std::thread::hardware_concurrency());
-  std::int64_t updates = 0;  ///< elements; 0: operations instead
+  std::int64_t updates = 0;            ///< elements; 0: operations instead
+  std::vector<std::int64_t> products;  ///< rows; none: operations instead
   std::filesystem::path json;
 };
 
@@ -151,13 +156,15 @@ Arguments parse(int argc, char** argv) {
       arguments.threads = count_in(value);
     else if (word == "--updates")
       arguments.updates = count_in<std::int64_t>(value);
+    else if (word == "--products")
+      arguments.products = numbers_in(value);
     else if (word == "--json")
       arguments.json = value;
     else
       fail(
           ExitCode::kUsage,
           "usage: bench_ops [--tokens 512,4096] [--only NAME] [--rounds 9] [--threads N] [--updates ELEMENTS] "
-          "[--json FILE]");
+          "[--products ROWS,...] [--json FILE]");
   }
   for (const std::int64_t tokens : arguments.tokens)
     if (tokens <= 0 || tokens % 64 != 0) fail(ExitCode::kUsage, "--tokens are multiples of 64");
@@ -191,6 +198,31 @@ nlohmann::json run_updates(const Arguments& arguments) {
   return out;
 }
 
+nlohmann::json as_json(const bench::ProductRate& rate) {
+  return {{"name", rate.name},
+          {"threads", rate.threads},
+          {"rows", rate.rows},
+          {"flop_per_second", rate.flop_per_second},
+          {"copies_flop_per_second", rate.copies_flop_per_second},
+          {"float32_flop_per_second", rate.float_rate}};
+}
+
+nlohmann::json run_products(const Arguments& arguments) {
+  fmt::print("compute {}\n{:<30}{:>8}{:>8}{:>10}{:>10}{:>12}\n", ops::means_text(), "product", "threads",
+             "rows", "GFLOP/s", "share", "of copies");
+  nlohmann::json out;
+  for (const int threads : std::set{1, arguments.threads})
+    for (const std::int64_t rows : arguments.products)
+      for (const bench::ProductRate& rate : bench::measure_products(threads, rows, arguments.rounds)) {
+        fmt::print("{:<30}{:>8}{:>8}{:>10.1f}{:>8.0f} %{:>10.0f} %\n", rate.name, rate.threads, rate.rows,
+                   rate.flop_per_second * 1e-9, rate.flop_per_second / rate.float_rate * 100,
+                   rate.copies_flop_per_second / rate.float_rate * 100);
+        std::fflush(stdout);
+        out["products"].push_back(as_json(rate));
+      }
+  return out;
+}
+
 nlohmann::json run_operations(const Arguments& arguments) {
   double product_rate = bench::best_product_rate();
   fmt::print("product {:.3f} TFLOP/s with {} threads\n", product_rate * 1e-12, arguments.threads);
@@ -212,7 +244,9 @@ nlohmann::json run_operations(const Arguments& arguments) {
 
 void run(const Arguments& arguments) {
   ops::start_library(arguments.threads);
-  const nlohmann::json out = arguments.updates > 0 ? run_updates(arguments) : run_operations(arguments);
+  const nlohmann::json out = arguments.updates > 0         ? run_updates(arguments)
+                             : !arguments.products.empty() ? run_products(arguments)
+                                                           : run_operations(arguments);
   if (!arguments.json.empty()) std::ofstream(arguments.json) << out.dump(2) << '\n';
 }
 

@@ -76,6 +76,14 @@ double best_product_rate(std::int64_t n) {
   return 2 * std::pow(static_cast<double>(n), 3) / seconds;
 }
 
+double best_float_product_rate(std::int64_t n) {
+  const at::Tensor a = at::randn({n, n}, at::kFloat), b = at::randn({n, n}, at::kFloat);
+  at::Tensor out = at::empty({n, n}, at::kFloat);
+  const double seconds =
+      std::min(best_seconds([&] { at::mm_out(out, a, b); }), best_seconds([&] { ops::matmul(out, a, b); }));
+  return 2 * std::pow(static_cast<double>(n), 3) / seconds;
+}
+
 MemoryPasses::MemoryPasses(std::int64_t array_bytes)
     : elements_(array_bytes / kFloatBytes),
       block_(allocate(MemoryKind::kPrivate, 4 * (elements_ + kStaggerFloats) * kFloatBytes,

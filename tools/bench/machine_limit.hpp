@@ -14,6 +14,9 @@ inline constexpr std::int64_t kProductSize = 2048;
 /// the best of several, 2 n^3 FLOP each, of LibTorch's product and of ours into float32.
 [[nodiscard]] double best_product_rate(std::int64_t n = kProductSize);
 
+/// The same of float32, by LibTorch's BLAS.
+[[nodiscard]] double best_float_product_rate(std::int64_t n = kProductSize);
+
 /// Passes over four arrays of floats, allocated as shards are. All threads that LibTorch has share a pass.
 class MemoryPasses {
  public:

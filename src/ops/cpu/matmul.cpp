@@ -5,6 +5,7 @@
 #include "ops/cpu/few_rows.hpp"
 #include "ops/cpu/kernel.hpp"
 #include "ops/cpu/onednn_matmul.hpp"
+#include "ops/cpu/products/product.hpp"
 #include "ops/cpu/tiles/block.hpp"
 #include "ops/cpu/tiles/matmul.hpp"
 #include "ops/runtime/no_view_tracking.hpp"
@@ -58,22 +59,6 @@ void multiply_by_blas(const at::Tensor& out, const at::Tensor& a, const at::Tens
   });
 }
 
-/// Multiplies float32 copies of the factors, some depth at a time so that the copies stay small. LibTorch's
-/// own product of bfloat16 is rounded to bfloat16, and slow on processors without instructions for it.
-void multiply_copies(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
-  constexpr std::int64_t kElements = 4 << 20;
-  const bool replaces = into == Into::kReplace;
-  const bool copies = out.scalar_type() != at::kFloat;
-  at::Tensor sums = copies && replaces ? at::empty(out.sizes(), at::kFloat) : out.to(at::kFloat);
-  const std::int64_t step = std::max<std::int64_t>(16, kElements / (a.size(0) + b.size(1)));
-  for (std::int64_t begin = 0; begin < a.size(1); begin += step) {
-    const std::int64_t count = std::min(step, a.size(1) - begin);
-    multiply_by_blas(sums, a.narrow(1, begin, count).to(at::kFloat), b.narrow(0, begin, count).to(at::kFloat),
-                     replaces && begin == 0 ? Into::kReplace : Into::kAdd);
-  }
-  if (copies) out.copy_(sums);
-}
-
 /// Whether the product on matrix tiles can compute this product and is faster: the time to pack a side must
 /// pay off.
 bool suits_tiles(const at::Tensor& out, const at::Tensor& a, Into into) {
@@ -86,23 +71,22 @@ bool suits_tiles(const at::Tensor& out, const at::Tensor& a, Into into) {
   return out.numel() * a.size(1) >= kMinWork && has_tiles();
 }
 
-void multiply_on_tiles(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+/// Multiplies bfloat16 matrices by the fastest way of this processor.
+void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  const bool on_tiles = suits_tiles(out, a, into);
+  if (!on_tiles && onednn_has_products() && onednn_matmul(out, a, b, into)) return;
   // The stride of a dimension of size one has no meaning.
   const std::int64_t depth = a.size(1);
   const tiles::Operand left{kernel::bits(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
   const tiles::Operand right{kernel::bits(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
-  const TileResult result = out.scalar_type() != at::kFloat ? TileResult::kRounded
-                            : into == Into::kAdd            ? TileResult::kAdds
-                                                            : TileResult::kReplaces;
-  tile_matmul({out.data_ptr(), out.stride(0), result}, left, right);
-}
-
-/// Multiplies bfloat16 matrices by the fastest way of this processor.
-void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
-  if (suits_tiles(out, a, into))
-    multiply_on_tiles(out, a, b, into);
-  else if (!onednn_has_products() || !onednn_matmul(out, a, b, into))
-    multiply_copies(out, a, b, into);
+  const bool adds = into == Into::kAdd, is_float = out.scalar_type() == at::kFloat;
+  const TileResult result = !is_float ? TileResult::kRounded
+                            : adds    ? TileResult::kAdds
+                                      : TileResult::kReplaces;
+  if (on_tiles)
+    tile_matmul({out.data_ptr(), out.stride(0), result}, left, right);
+  else
+    widening_matmul({out.data_ptr(), out.stride(0), is_float, adds}, left, right);
 }
 
 }  // namespace
@@ -135,7 +119,7 @@ std::string_view matmul_means() {
   return has_tile_registers()    ? "on tile registers (AMX)"
          : has_tiles()           ? "on vectors (AVX-512)"
          : onednn_has_products() ? "by oneDNN"
-                                 : "from float32 copies";
+                                 : widening_means();
 }
 
 }  // namespace sluice::ops::cpu

@@ -1,4 +1,5 @@
-// Matrix products, computed by what is fastest on this processor: its matrix tiles, oneDNN, or LibTorch.
+// Matrix products, computed by what is fastest on this processor: its matrix tiles, oneDNN, vectors of widened
+// factors, or, of float32, LibTorch.
 // Internal to src/ops.
 #pragma once
 

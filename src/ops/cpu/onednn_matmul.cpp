@@ -69,7 +69,7 @@ class Kernel {
     primitive_ = dnnl::matmul(description);
   }
 
-  /// Whether the kernel is oneDNN's plain loop, which is far slower than products of float32 copies.
+  /// Whether the kernel is oneDNN's plain loop, which is far slower than our own products.
   [[nodiscard]] bool is_reference() const { return is_reference_; }
 
   void run(void* a, void* b, void* out) const {
@@ -108,7 +108,7 @@ const std::optional<Kernel>& kernel_for(const Key& key) {
 }  // namespace
 
 bool onednn_has_products() {
-  // Where oneDNN emulates the instructions, products of float32 copies take less than half the time.
+  // Where oneDNN emulates the instructions, our own products take less than half the time.
   using enum dnnl::cpu_isa;
   static const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   static const bool imitates = isa == sse41 || isa == avx || isa == avx2 || isa == avx2_vnni ||

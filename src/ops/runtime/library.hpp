@@ -35,7 +35,7 @@ void start_library(int threads, MemoryKind memory = MemoryKind::kPrivate);
 /// "OpenBLAS on threads of its own", "OpenBLAS on one thread" or "another BLAS".
 [[nodiscard]] std::string blas_text();
 /// Whether the BLAS has a thread pool beside LibTorch's: with more than one thread per rank the two pools
-/// compete for the same cores, and matmuls of float32 copies take longer.
+/// compete for the same cores, and matmuls of float32 take longer.
 [[nodiscard]] bool blas_has_own_threads();
 
 /// Runs `action`. An error of LibTorch becomes Error(kInternal), or Error(kTooLittle) if memory is lacking,

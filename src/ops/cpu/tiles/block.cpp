@@ -2,11 +2,9 @@
 
 #ifdef SLUICE_TILES
 
-#include <algorithm>
-#include <cstdlib>
+#include "ops/cpu/tiles/instructions.hpp"
+
 #include <cstring>
-#include <initializer_list>
-#include <string_view>
 #include <utility>
 
 namespace sluice::ops::cpu::tiles {
@@ -26,14 +24,6 @@ bool processor_has_vectors() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
          __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-}
-
-/// Whether ONEDNN_MAX_CPU_ISA is unset, or names instructions that contain one of these names.
-bool user_allows(std::initializer_list<std::string_view> names) {
-  const char* const most = std::getenv("ONEDNN_MAX_CPU_ISA");
-  const std::string_view name = most == nullptr ? "" : most;
-  return name.empty() || name == "ALL" || name == "DEFAULT" ||
-         std::ranges::any_of(names, [&](std::string_view held) { return name.find(held) != name.npos; });
 }
 
 /// Returns a pair of neighbours in depth, repeated sixteen times.
@@ -90,13 +80,12 @@ SLUICE_TILES void multiply(const TileRows& left, const TileRows& right, std::int
 namespace sluice::ops::cpu {
 
 bool has_tiles() {
-  static const bool has =
-      tiles::user_allows({"AMX", "BF16", "FP16", "AVX10"}) && tiles::processor_has_vectors();
+  static const bool has = user_allows({"AMX", "BF16", "FP16", "AVX10"}) && tiles::processor_has_vectors();
   return has;
 }
 
 bool has_tile_registers() {
-  static const bool has = tiles::user_allows({"AMX"}) && tiles::processor_has_vectors() &&
+  static const bool has = user_allows({"AMX"}) && tiles::processor_has_vectors() &&
                           tiles::processor_has_registers() && tiles::system_allows_registers();
   return has;
 }

@@ -1,0 +1,37 @@
+// The kernels of products by processor, and the one that serves here. Internal to src/ops.
+#pragma once
+
+#include "ops/cpu/products/micro_kernel.hpp"
+
+namespace sluice::ops::cpu::products {
+
+// The file of a processor defines each of these, and kernels.cpp lists it.
+#if defined(__x86_64__)
+extern const ProductKernel kAvx512, kAvx2, kAvx;
+#endif
+extern const ProductKernel kAnyProcessor;
+
+/// Defines kernel `kName` from the loops of a MicroKernel, compiled with an attribute of functions.
+#define SLUICE_PRODUCT_KERNEL(kName, means, attribute, Loops, serves)                                     \
+  namespace {                                                                                             \
+  attribute void widen(const Halves& from, float* to, const Runs& runs) { Loops::widen(from, to, runs); } \
+  attribute void widen_transposed(const Halves& from, float* to, const Runs& runs) {                      \
+    Loops::widen_transposed(from, to, runs);                                                              \
+  }                                                                                                       \
+  attribute void round(const float* from, std::int64_t count, std::uint16_t* to) {                        \
+    arithmetic::write_bfloat16(from, count, to);                                                          \
+  }                                                                                                       \
+  attribute void multiply(const float* left, std::int64_t rows, const float* right, std::int64_t depth,   \
+                          const Sums& sums) {                                                             \
+    Loops::multiply(left, rows, right, depth, sums);                                                      \
+  }                                                                                                       \
+  }                                                                                                       \
+  constinit const ProductKernel kName {                                                                   \
+    means, Loops::kBlockRows, Loops::kColumns, serves, widen, widen_transposed, round, multiply           \
+  }
+
+/// The best kernel that this processor runs and ONEDNN_MAX_CPU_ISA allows (the variable that also limits
+/// oneDNN).
+[[nodiscard]] const ProductKernel& kernel_here();
+
+}  // namespace sluice::ops::cpu::products

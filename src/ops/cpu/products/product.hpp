@@ -1,0 +1,28 @@
+// Products of bfloat16 matrices for processors that multiply float32 alone: parts of the factors are widened
+// while they are packed into caches. No copy of a factor lies in memory, as a BLAS would need it, and would
+// pack it once more. Internal to src/ops.
+#pragma once
+
+#include "ops/cpu/tiles/layout.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace sluice::ops::cpu {
+
+/// Destination of a product: rows `stride` elements apart, float32 or bfloat16.
+struct ProductTarget {
+  void* data;
+  std::int64_t stride;
+  bool is_float, adds;  ///< `adds`: Whether the product is added to what is there.
+};
+
+/// Computes out [left.lines, right.lines] = or += left right, whose depths are equal and > 0. A number is
+/// summed in an order that follows from the depth and the processor. Each thread keeps up to a MiB for its
+/// next call.
+void widening_matmul(const ProductTarget& out, const tiles::Operand& left, const tiles::Operand& right);
+
+/// Names how products are computed by widening_matmul(), for messages: "on vectors of float32 (AVX2)".
+[[nodiscard]] std::string_view widening_means();
+
+}  // namespace sluice::ops::cpu
