@@ -1,6 +1,7 @@
 """What [trace] leaves behind, and the file that `sluice trace` makes of it for Perfetto and chrome://tracing."""
 import collections
 import json
+import re
 import unittest
 
 import h5py
@@ -72,6 +73,21 @@ class Format(Trace):
         self.assertEqual({name.split(" on ")[0] for name in names}, {f"rank {rank}" for rank in range(RANKS)})
         for thread in self.by_thread(events).values():
             self.expect_nested(thread)
+
+    def test_a_summary_has_each_ranks_seconds_by_kind_of_work(self):
+        directory, _ = self.traced("2-3")
+        result = sluice("trace", directory, "--summary")
+        self.expect(result, 0, "steps 2-3")
+        self.assertFalse((directory / "trace.json").exists())
+        rows = {name.strip(): [float(seconds) for seconds in re.findall(r"([-\d.]+) \(", cells)]
+                for name, cells in re.findall(r"^ *([a-z][a-z ]*?)  +(.*%\).*)$", result.output, re.MULTILINE)}
+        self.assertLessEqual({"products of projections", "experts", "attention", "router", "norms", "optimizer", "exchange",
+                              "waiting for ranks", "step"}, rows.keys())
+        whole = rows.pop("step")
+        self.assertEqual(len(whole), RANKS)
+        for rank in range(RANKS):
+            self.assertTrue(all(seconds[rank] >= 0 for seconds in rows.values()), rows)
+            self.assertAlmostEqual(sum(seconds[rank] for seconds in rows.values()), whole[rank], delta=0.001 + 0.01 * whole[rank])
 
     def test_a_message_has_an_id_of_its_own_and_ends_after_it_began(self):
         events = self.events_of(self.traced(2)[0])
