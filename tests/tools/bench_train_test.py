@@ -80,7 +80,6 @@ class LimitTest(unittest.TestCase):
             TOOL.main(["--list", "--cases", "32M-512-*-routed", "--isa", "AVX2,AVX512_CORE"])
         self.assertEqual(output.getvalue().split(),
                          ["32M-512-1-routed", "32M-512-1-routed@AVX2", "32M-512-1-routed@AVX512_CORE", "32M-512-3-routed"])
-        self.assertLessEqual(set(train_cases.isa_levels()), set(train_cases.ISA_FLAGS))
         with self.assertRaisesRegex(SystemExit, "--isa: AVX3 is none of SSE41"):
             TOOL.main(["--list", "--isa", "AVX3"])
 
@@ -117,12 +116,20 @@ class RunTest(unittest.TestCase):
 
     def test_a_level_reaches_the_program(self):
         real, seen = os.environ["SLUICE"], self.directory / "seen"
-        program = write_program(self.directory / "sluice", "import os, sys\n"
-                                f"if sys.argv[1] == 'run': print(os.environ.get('ONEDNN_MAX_CPU_ISA'), file=open({str(seen)!r}, 'a'))\n"
-                                f"os.execv({real!r}, [{real!r}, *sys.argv[1:]])\n")
-        text, _ = self.bench("--cases", "32M-512-1-gathered", "--isa", "AVX2", "--sluice", program, "--repeats", 1)
+        names = ("ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE")
+        (self.directory / "x86-64-v3").mkdir()
+        program, _ = (write_program(path / "sluice", "import os, sys\n"
+                                    f"if sys.argv[1] == 'run': print(*map(os.environ.get, {names}), {path.name!r}, file=open({str(seen)!r}, 'a'))\n"
+                                    f"os.execv({real!r}, [{real!r}, *sys.argv[1:]])\n")
+                      for path in (self.directory, self.directory / "x86-64-v3"))
+        with mock.patch.object(TOOL, "processor_has", lambda level: level != "AVX512_CORE_AMX"):
+            text, out = self.bench("--cases", "32M-512-1-gathered", "--isa", "AVX2,AVX512_CORE_AMX,SSE41", "--sluice", program, "--repeats", 1)
         self.assertRegex(text, r"32M-512-1-gathered@AVX2 +1 ")
-        self.assertEqual(seen.read_text().split(), ["None", "AVX2"])
+        blas = os.environ.get("OPENBLAS_CORETYPE")
+        self.assertEqual(seen.read_text().splitlines(), [f"None {blas} {self.directory.name}", "AVX2 Haswell x86-64-v3"])
+        self.assertEqual(list(out["rates"]), ["", "AVX2"])
+        self.assertRegex(text, "32M-512-1-gathered@AVX512_CORE_AMX is skipped: .*amx_tile")
+        self.assertRegex(text, "32M-512-1-gathered@SSE41 is skipped: .*sluice_levels")
 
     def test_what_the_program_cannot_do_is_skipped_and_named(self):
         real = os.environ["SLUICE"]

@@ -1,11 +1,14 @@
-// The rates that limit a training step on this machine, as JSON: a product of 2048 x 2048 matrices in
-// bfloat16, and memory with one thread and with all.
+// The rates that limit a training step on this machine, as JSON: a product of 2048 x 2048 matrices, in bfloat16
+// or, where the processor has no instructions for it or ONEDNN_MAX_CPU_ISA forbids them, in float32; and memory
+// with one thread and with all.
 //
 //   bench_limit [--threads N] [--array-bytes 256MiB]       N: all cores
 #include "arguments.hpp"
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "machine_limit.hpp"
+#include "ops/cpu/onednn_matmul.hpp"
+#include "ops/cpu/tiles/block.hpp"
 #include "ops/runtime/library.hpp"
 
 #include <fmt/core.h>
@@ -44,12 +47,13 @@ Arguments parse(int argc, char** argv) {
 
 nlohmann::json measure(const Arguments& arguments) {
   ops::start_library(arguments.threads);
+  const bool has_bfloat16 = ops::cpu::has_tiles() || ops::cpu::onednn_has_products();
   nlohmann::json out{
       {"threads", arguments.threads},
       {"product",
        {{"size", bench::kProductSize},
-        {"dtype", "bfloat16"},
-        {"flop_per_second", bench::best_product_rate()},
+        {"dtype", has_bfloat16 ? "bfloat16" : "float32"},
+        {"flop_per_second", has_bfloat16 ? bench::best_product_rate() : bench::best_float_product_rate()},
         {"counted", "2 n^3 FLOP"}}},
       {"memory_counted",
        {{"copy", "8 bytes an element of b = a"},

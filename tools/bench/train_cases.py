@@ -10,6 +10,10 @@ LENGTHS, RANKS, EXPERTS = (512, 4096), (1, 3), {"gathered": 1, "routed": 0}
 # The levels of ONEDNN_MAX_CPU_ISA, with the flag of /proc/cpuinfo that each asks for.
 ISA_FLAGS = {"SSE41": "sse4_1", "AVX": "avx", "AVX2": "avx2", "AVX512_CORE": "avx512f", "AVX512_CORE_VNNI": "avx512_vnni",
              "AVX512_CORE_BF16": "avx512_bf16", "AVX512_CORE_AMX": "amx_tile"}
+# What else a level stands for: OPENBLAS_CORETYPE, and the folder beside the program with one whose own loops end there, which no
+# variable can tell it (target sluice_levels). Levels that are not named leave both as they are.
+ISA_BLAS = {"SSE41": "Prescott", "AVX": "Sandybridge", "AVX2": "Haswell", "AVX512_CORE": "SkylakeX", "AVX512_CORE_VNNI": "SkylakeX"}
+ISA_PROGRAMS = {"SSE41": "x86-64-v1", "AVX": "x86-64-v1", "AVX2": "x86-64-v3"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +28,16 @@ class Case:
         return f"{self.model}-{self.length}-{self.ranks}-{self.experts}" + (f"@{self.isa}" if self.isa else "")
 
     @property
+    def environment(self):
+        """Variables that hold libraries and products to the level."""
+        blas = {"OPENBLAS_CORETYPE": ISA_BLAS[self.isa]} if self.isa in ISA_BLAS else {}
+        return blas | ({"ONEDNN_MAX_CPU_ISA": self.isa} if self.isa else {})
+
+    def program(self, sluice):
+        """The program that runs it, from the path of the one without a level."""
+        return sluice.parent / ISA_PROGRAMS.get(self.isa, "") / sluice.name
+
+    @property
     def tokens(self):
         """Of a step, over all ranks."""
         return self.length * self.ranks
@@ -33,10 +47,8 @@ def all_cases():
     return [Case(*values) for values in itertools.product(MODELS, LENGTHS, RANKS, EXPERTS)]
 
 
-def isa_levels():
-    """Those that this processor can run."""
-    flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
-    return [level for level, flag in ISA_FLAGS.items() if flag in flags]
+def processor_has(level):
+    return not level or ISA_FLAGS[level] in pathlib.Path("/proc/cpuinfo").read_text().split()
 
 
 def at_levels(cases, levels):

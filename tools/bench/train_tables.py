@@ -57,10 +57,11 @@ def print_phases(results):
 
 
 def print_limits(results, rates):
-    """The terms, once for each shape."""
-    print(f"limits: products at {rates['flop_per_second'] / 1e12:.3f} TFLOP/s and memory at {rates['bytes_per_second'] / 1e9:.1f} GB/s"
-          f" with {rates['threads']} threads")
-    limits = {f"{case.model}-{case.length}-{case.ranks}": row["limit"] for case, row in results.items()}
+    """The terms, once for each shape; `rates` by level."""
+    for level, of_level in rates.items():
+        print(f"limits{level and ' at ' + level}: products at {of_level['flop_per_second'] / 1e12:.3f} TFLOP/s and memory at"
+              f" {of_level['bytes_per_second'] / 1e9:.1f} GB/s with {of_level['threads']} threads")
+    limits = {f"{case.model}-{case.length}-{case.ranks}" + (case.isa and f"@{case.isa}"): row["limit"] for case, row in results.items()}
     terms = list(next(iter(limits.values()))["flop"])
     rows = [["GFLOP of", *terms, "together", "s", f"GB of {BYTES_PER_PARAMETER} B/parameter", "s"]]
     for shape, limit in limits.items():

@@ -17,12 +17,18 @@
 #include <cstring>
 
 // Compiles a function for several instruction sets; the loader picks one of them. Empty for other compilers,
-// for other processors, and under sanitizers, whose runtime is not set up when the loader picks. SLUICE_CLONES
-// says that it is not empty.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+// for other processors, and under sanitizers, whose runtime is not set up when the loader picks. The loader
+// obeys no variable: to end at a level of the processor's, SLUICE_VECTOR_LEVEL is 3 or 1 while compiling.
+// SLUICE_CLONES says that there are clones for AVX2 at least.
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__clang__) || defined(__SANITIZE_ADDRESS__) || \
+    defined(__SANITIZE_THREAD__)
+#define SLUICE_VECTOR_CLONES
+#elif !defined(SLUICE_VECTOR_LEVEL)
 #define SLUICE_CLONES
 #define SLUICE_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#elif SLUICE_VECTOR_LEVEL == 3
+#define SLUICE_CLONES
+#define SLUICE_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define SLUICE_VECTOR_CLONES
 #endif
