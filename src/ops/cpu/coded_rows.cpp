@@ -3,10 +3,9 @@
 #include "ops/cpu/coded_exact.hpp"
 #include "ops/cpu/coded_int8.hpp"
 #include "ops/cpu/row_products.hpp"
+#include "ops/cpu/tiles/instructions.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <initializer_list>
 
 namespace sluice::ops::cpu {
 namespace {
@@ -83,14 +82,6 @@ bool multiply_exactly([[maybe_unused]] const at::Tensor& out, const at::Tensor& 
     return multiply_exactly<Avx2ExactRows>(out, a, parts);
 #endif
   return false;
-}
-
-/// Whether ONEDNN_MAX_CPU_ISA is unset, or names instructions that contain one of these names.
-bool user_allows(std::initializer_list<std::string_view> names) {
-  const char* const most = std::getenv("ONEDNN_MAX_CPU_ISA");
-  const std::string_view name = most == nullptr ? "" : most;
-  return name.empty() || name == "ALL" || name == "DEFAULT" ||
-         std::ranges::any_of(names, [&](std::string_view held) { return name.find(held) != name.npos; });
 }
 
 enum class Int8Means : std::uint8_t { kNone, kAvx2, kVnni };
