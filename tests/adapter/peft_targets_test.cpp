@@ -104,7 +104,7 @@ TEST(PeftTargets, all_linear_is_a_word_and_no_expression) {
   }
   PeftConfig list;
   list.target_modules = Names{"all-linear"};
-  EXPECT_FALSE(PeftTargets(list).means_module(kQuery));
+  EXPECT_FALSE(PeftTargets(list, kPlainTree).means_module(kQuery));
 }
 
 TEST(PeftTargets, several_projections_multiply_rank_and_alpha_unless_patterns_give_them) {
