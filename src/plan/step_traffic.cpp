@@ -89,10 +89,11 @@ class TrafficCount {
     const int sets = plan_.dims().replicas;
     for (int unit = 0; sets > 1 && unit < static_cast<int>(plan_.layouts().units.size()); ++unit) {
       if (!plan_.is_trained(unit)) continue;
+      const auto purpose = gradients_of(unit);
       for (int rank = 0; rank < ranks(); ++rank) {
         const std::int64_t all = plan_.owned(unit, member(rank)).count();
         const std::int64_t own = equal_part(all, sets, plan_.dims().set(rank)).count();
-        at(rank).*gradients_of(unit) += backward_passes_ * kFloatBytes * (all - own + own * (sets - 1));
+        at(rank).*purpose += backward_passes_ * kFloatBytes * (all - own + own * (sets - 1));
       }
     }
   }
@@ -142,8 +143,9 @@ class TrafficCount {
   /// Each rank sends the gradients of all shards but its own.
   void count_reductions(int unit) {
     if (!plan_.is_trained(unit) || plan_.sharers(unit) == 1) return;
+    const auto purpose = gradients_of(unit);
     for (int rank = 0; rank < ranks(); ++rank)
-      at(rank).*gradients_of(unit) +=
+      at(rank).*purpose +=
           backward_passes_ * kFloatBytes *
           (plan_.gathered_range(unit, member(rank)).count() - plan_.owned(unit, member(rank)).count());
   }

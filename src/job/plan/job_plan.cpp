@@ -198,13 +198,14 @@ JobPlan JobPlan::fit(const Blueprint& written, const JobConfig& config,
   return *std::move(smallest);
 }
 
-JobPlan JobPlan::outline(const Blueprint& written, const JobConfig& config,
+JobPlan JobPlan::outline(const std::shared_ptr<const Blueprint>& written, const JobConfig& config,
                          const std::shared_ptr<const FoundInFiles>& found, const Machine& machine) {
-  if (chooses_mode(config)) return fit(written, config, found, machine);
+  if (chooses_mode(config)) return fit(*written, config, found, machine);
   StoredTensors kept = kept_as_stored(config, found->storable);
-  JobPlan plan(std::make_shared<const Blueprint>(written, config, std::move(kept)), found, machine);
-  plan.count_memory();
-  return plan;
+  const bool is_written =
+      !chooses_mode(written->config) && !chooses_replicas(written->config) && kept.is_empty();
+  return {is_written ? written : std::make_shared<const Blueprint>(*written, config, std::move(kept)), found,
+          machine};
 }
 
 bool JobPlan::fits() const {
@@ -213,12 +214,13 @@ bool JobPlan::fits() const {
   return lack.empty();
 }
 
-JobPlan JobPlan::with_most_replicas(const Blueprint& written, JobConfig config,
+JobPlan JobPlan::with_most_replicas(const std::shared_ptr<const Blueprint>& written, JobConfig config,
                                     const std::shared_ptr<const FoundInFiles>& found,
                                     const Machine& machine) {
   const auto plan_with = [&](int replicas) {
     config.parallel.replicas = replicas;
     JobPlan plan = outline(written, config, found, machine);
+    plan.count_memory();
     plan.has_chosen_replicas = true;
     return plan;
   };
@@ -232,8 +234,8 @@ JobPlan JobPlan::make(Communicator& comm, std::shared_ptr<const Blueprint> writt
   const JobConfig config = resumed ? with_saved_mode(written->config, resumed->found) : written->config;
   const auto found = std::make_shared<const FoundInFiles>(
       FoundInFiles{stored_weights(comm, *written, machine.device.memory()), teacher_tokens(comm, config)});
-  JobPlan plan = chooses_replicas(config) ? with_most_replicas(*written, config, found, machine)
-                                          : outline(*written, config, found, machine);
+  JobPlan plan = chooses_replicas(config) ? with_most_replicas(written, config, found, machine)
+                                          : outline(written, config, found, machine);
   plan.resumed = std::move(resumed);
   plan.find_staging(comm);
   plan.count_memory();
@@ -247,12 +249,11 @@ JobPlan JobPlan::keep_frozen_where_it_fits() const {
   });
   if (!has_any || machine.ranks() == 1 || computes_on_gpus() || !lack.empty()) return *this;
   JobPlan kept = with([](JobConfig& config) { config.parallel.frozen = FrozenWeights::kKept; });
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const bool fits = kept.ranks[rank].peak() <= usable_bytes(machine.growth_limits[rank]);
-    if (kept.ranks[rank].kept_weights == 0 || !fits ||
+  if (!kept.fits()) return *this;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (kept.ranks[rank].kept_weights == 0 ||
         kept.ranks[rank].offload.file_bytes() > ranks[rank].offload.file_bytes())
       return *this;
-  }
   kept.resumed = resumed;
   kept.load = load;
   kept.is_fitted = is_fitted;

@@ -91,12 +91,14 @@ class JobPlan {
           Machine machine, std::optional<Staging> staging = std::nullopt);
   static JobPlan fit(const Blueprint& written, const JobConfig& config,
                      const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
-  /// Plan of the job in `written` with these settings, without what is only found by reading headers.
-  static JobPlan outline(const Blueprint& written, const JobConfig& config,
+  /// Plan of the job in `written` with these settings, without what is only found by reading headers; its memory
+  /// is counted if it chooses a mode.
+  static JobPlan outline(const std::shared_ptr<const Blueprint>& written, const JobConfig& config,
                          const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
   /// outline() with the most copies of the model that fit.
-  static JobPlan with_most_replicas(const Blueprint& written, JobConfig config,
+  static JobPlan with_most_replicas(const std::shared_ptr<const Blueprint>& written, JobConfig config,
                                     const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
+  /// Whether every rank has room for what it needs; requires count_memory().
   [[nodiscard]] bool fits() const;
   void find_staging(Communicator& comm);
   [[nodiscard]] JobPlan keep_frozen_where_it_fits() const;
