@@ -138,13 +138,20 @@ class Joiner {
         possible_scale_blocks(weights.shape, entry(*scales).dtype, config_);
     const auto found = find_scale_blocks(weights.name, entry(*scales).shape, possible, config_);
     if (!found) return refuse_grid(*scales, i, possible);
-    const DType type = entry(*scales).dtype;
-    const bool is_mxfp8 = found->is_of(kMxfp8Block) && (type == DType::kUInt8 || type == DType::kFloat8E8M0);
-    if (is_mxfp8 && weights.shape.back() % kMxfp8Block[1] != 0)
+    if (is_mxfp8(*found, entry(*scales).dtype, weights.shape.back()) &&
+        weights.shape.back() % kMxfp8Block[1] != 0)
       return problems_.add(
           "{} is {}, expected rows of a multiple of {} elements, which share a scale in MXFP8", described(i),
           shape_text(weights.shape), kMxfp8Block[1]);
     encode(i, *scales, weights.shape, Codes::kFloat8E4M3, *found);
+  }
+
+  /// Whether scales of this type for these blocks are those of MXFP8. A power of two for a whole row that is shorter
+  /// than a block may be a row's scale, unless config.json announces MXFP8.
+  [[nodiscard]] bool is_mxfp8(const ScaleBlocks& blocks, DType scales, std::int64_t columns) const {
+    if (!blocks.is_of(kMxfp8Block) || (scales != DType::kUInt8 && scales != DType::kFloat8E8M0)) return false;
+    return columns > kMxfp8Block[1] ||
+           (config_ && std::ranges::any_of(config_->forms, &WeightForm::is_mxfp8));
   }
 
   void refuse_grid(int scales, int weights, const std::vector<ScaleBlocks>& possible) {
