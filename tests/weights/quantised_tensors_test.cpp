@@ -97,6 +97,9 @@ TEST_F(QuantisedTensors, exponents_are_of_rows_or_of_blocks_by_the_shape_of_scal
           << config;
     EXPECT_THAT(error(of({40, 100}, {40, 4}), R"({"quant_method": "mxfp8"})"),
                 AllOf(HasSubstr("65: "), HasSubstr("a.weight"), HasSubstr("[40, 100]"), HasSubstr("32")));
+    EXPECT_THAT(error(of({40, 20}, {40, 1}), R"({"quant_method": "mxfp8"})"),
+                AllOf(HasSubstr("65: "), HasSubstr("a.weight"), HasSubstr("[40, 20]")));
+    EXPECT_EQ(read(of({40, 20}, {40, 1}), R"({"quant_method": "fp8"})").entries.size(), 1U);
   }
 }
 
