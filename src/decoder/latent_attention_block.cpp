@@ -66,7 +66,7 @@ at::Tensor output(const LatentAttentionParameters& parameters, const at::Tensor&
 
 /// Values of a weight with its adapter merged in; no graph.
 at::Tensor merged(const ops::Weight& weight) {
-  const at::Tensor base = ops::matrix_of(weight.base);
+  at::Tensor base = ops::matrix_of(weight.base);
   if (!weight.lora) return base;
   return base + at::matmul(weight.lora->b.value, weight.lora->a.value) * weight.lora->scale;
 }

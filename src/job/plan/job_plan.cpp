@@ -229,8 +229,8 @@ JobPlan JobPlan::with_most_replicas(const std::shared_ptr<const Blueprint>& writ
   return plan_with(1);
 }
 
-JobPlan JobPlan::make(Communicator& comm, std::shared_ptr<const Blueprint> written, Machine machine,
-                      std::optional<HeldStep> resumed) {
+JobPlan JobPlan::make(Communicator& comm, const std::shared_ptr<const Blueprint>& written,
+                      const Machine& machine, std::optional<HeldStep> resumed) {
   const JobConfig config = resumed ? with_saved_mode(written->config, resumed->found) : written->config;
   const auto found = std::make_shared<const FoundInFiles>(
       FoundInFiles{stored_weights(comm, *written, machine.device.memory()), teacher_tokens(comm, config)});
@@ -294,7 +294,7 @@ JobPlan plan_of_command(const JobConfig& config, const MachineArguments& told) {
   SoloCommunicator self;
   std::optional<HeldStep> resumed = find_resume_point(
       self, RankDisks::of_this_host(), config, [](const std::string& text) { log::warning("{}", text); });
-  return JobPlan::make(self, std::move(written), assumed_machine(config, told), std::move(resumed));
+  return JobPlan::make(self, written, assumed_machine(config, told), std::move(resumed));
 }
 
 std::string mode_text(const OptimizerMode& mode) {

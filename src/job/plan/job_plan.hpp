@@ -51,8 +51,8 @@ class JobPlan {
   /// left to it, decides which weights stay as they are published and
   /// whether ranks keep frozen ones whole, and counts memory. Rank 0 alone reads headers of weights. Errors as
   /// stored_weights() and Blueprint::shard_plan().
-  [[nodiscard]] static JobPlan make(Communicator& comm, std::shared_ptr<const Blueprint> written,
-                                    Machine machine, std::optional<HeldStep> resumed = std::nullopt);
+  [[nodiscard]] static JobPlan make(Communicator& comm, const std::shared_ptr<const Blueprint>& written,
+                                    const Machine& machine, std::optional<HeldStep> resumed = std::nullopt);
 
   /// The plan of this job with a changed setting that describes no other model, with the largest staging that it may
   /// need where weights are kept in another form.

@@ -205,7 +205,7 @@ Machine measure_machine(const JobConfig& config, const Devices& devices, const s
 }
 
 /// Collective over `comm`. The plan that the run goes by, which rank 0 writes into the run directory.
-JobPlan make_plan(const Attempt& attempt, Machine machine, Communicator& comm,
+JobPlan make_plan(const Attempt& attempt, const Machine& machine, Communicator& comm,
                   const RunDirectory& directory) {
   const bool is_root = comm.rank() == 0;
   const TellBroken warn = [is_root](const std::string& text) {
@@ -213,7 +213,7 @@ JobPlan make_plan(const Attempt& attempt, Machine machine, Communicator& comm,
   };
   std::optional<HeldStep> resumed =
       find_resume_point(comm, RankDisks(machine.nodes), attempt.blueprint->config, warn);
-  JobPlan plan = JobPlan::make(comm, attempt.blueprint, std::move(machine), std::move(resumed));
+  JobPlan plan = JobPlan::make(comm, attempt.blueprint, machine, std::move(resumed));
   if (chooses_mode(attempt.blueprint->config) || plan.has_chosen_replicas) directory.set_job(plan.config());
   if (plan.has_chosen_replicas && is_root) console::line("{}", replicas_text(plan));
   if (plan.is_fitted && plan.lack.empty() && is_root) console::line("{}", choice_text(plan));

@@ -12,6 +12,7 @@ extern const ProductKernel kAvx512, kAvx2, kAvx;
 extern const ProductKernel kAnyProcessor;
 
 /// Defines kernel `kName` from the loops of a MicroKernel, compiled with an attribute of functions.
+// NOLINTBEGIN(bugprone-macro-parentheses): an attribute stands in no parentheses.
 #define SLUICE_PRODUCT_KERNEL(kName, means, attribute, Loops, serves)                                     \
   namespace {                                                                                             \
   attribute void widen(const Halves& from, float* to, const Runs& runs) { Loops::widen(from, to, runs); } \
@@ -29,6 +30,7 @@ extern const ProductKernel kAnyProcessor;
   constinit const ProductKernel kName {                                                                   \
     means, Loops::kBlockRows, Loops::kColumns, serves, widen, widen_transposed, round, multiply           \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// The best kernel that this processor runs and ONEDNN_MAX_CPU_ISA allows (the variable that also limits
 /// oneDNN).
