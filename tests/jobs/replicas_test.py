@@ -5,6 +5,7 @@
 import json
 import re
 import shutil
+import tomllib
 import unittest
 
 import h5py
@@ -212,7 +213,9 @@ class ByPlan(ReplicasTest):
             ranks = nodes.count(",") + 1
             result = mpirun(ranks, "-x", f"SLUICE_NODES={nodes}", program.SLUICE, "run", job, "--set", f"train.steps={steps}",
                             "--set", "checkpoint.storage=shared")
-            self.expect(result, 0, f"copies of the model: {max(map(int, nodes.split(','))) + 1}")
+            self.expect(result, 0, "parallel.replicas")
+            saved = tomllib.loads((self.output_of(job) / "job.toml").read_text())
+            self.assertEqual(saved["parallel"]["replicas"], len(set(nodes.split(","))))
         found = program.losses(self.output_of(job))
         for step, loss in enumerate(expected.losses, 1):
             self.assertAlmostEqual(found[step], loss, delta=1e-4)
