@@ -90,8 +90,8 @@ enum class PreferenceLoss : std::uint8_t { kSigmoid, kSigmoidNorm, kIpo, kHinge,
 
 /// How answers multiply a few tokens with frozen weights that memory holds as codes.
 enum class AnswerProducts : std::uint8_t {
-  kExact,  ///< by the numbers that the codes stand for, with the bits that these have in bfloat16
-  kInt8,   ///< with each token's activations rounded to integers of 8 bits
+  kExact,  ///< multiplies the numbers that codes stand for, with the bits of the same weights in bfloat16
+  kInt8,   ///< multiplies codes as integers with activations rounded to 8 bits
 };
 
 /// What a file of scores keeps of the model's distribution at each target.

@@ -29,7 +29,7 @@ namespace sluice {
 enum class Adapters : std::uint8_t { kUsed, kLeftOut };
 
 /// Views of all parameters. All tensors of a unit share one storage; binding the unit replaces its address
-/// and moves no bytes; tensors of a stored unit have matrices instead of an address. An unbound unit has a null address, so
+/// and moves no bytes; tensors of a stored unit have matrices, no address. An unbound unit has a null address, so
 /// that a use outside its time fails at once.
 class ParameterViews {
  public:

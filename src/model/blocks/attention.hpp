@@ -24,7 +24,7 @@ inline constexpr std::string_view kGateProj = "self_attn.gate_proj.weight";
 inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";
 inline constexpr std::string_view kKNorm = "self_attn.k_norm.weight";
 
-/// Tensors of the block. With an output gate that has no projection of its own q_proj has a gate of [head_dim] beside each head's query.
+/// Tensors of the block. Where the output gate has no projection of its own, q_proj has each head's query and gate.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 /// Settings of layers with a window, besides those of attention.
