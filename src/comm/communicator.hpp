@@ -71,6 +71,11 @@ struct Traffic {
   std::int64_t received_bytes = 0;
 };
 
+/// The sum of two communicators' traffic.
+[[nodiscard]] inline Traffic operator+(const Traffic& a, const Traffic& b) {
+  return {a.sent_bytes + b.sent_bytes, a.received_bytes + b.received_bytes};
+}
+
 /// A group of ranks and its collectives. Calls marked "Collective" must be made by all of its ranks in the
 /// same order.
 class Communicator {

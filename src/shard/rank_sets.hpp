@@ -34,9 +34,4 @@ class RankSets {
   std::unique_ptr<Communicator> own_, counterparts_;  ///< null with one set
 };
 
-/// The sum of two communicators' traffic.
-[[nodiscard]] inline Traffic operator+(const Traffic& a, const Traffic& b) {
-  return {a.sent_bytes + b.sent_bytes, a.received_bytes + b.received_bytes};
-}
-
 }  // namespace sluice

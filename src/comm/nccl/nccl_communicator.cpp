@@ -127,10 +127,7 @@ class NcclCommunicator final : public Communicator {
 
   int rank() const override { return bootstrap_.rank(); }
   int size() const override { return bootstrap_.size(); }
-  Traffic traffic() const override {
-    const Traffic below = bootstrap_.traffic();
-    return {traffic_.sent_bytes + below.sent_bytes, traffic_.received_bytes + below.received_bytes};
-  }
+  Traffic traffic() const override { return traffic_ + bootstrap_.traffic(); }
   void advance() override {
     bootstrap_.advance();
     // Throws errors that NCCL has found since the last call.
