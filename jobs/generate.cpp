@@ -8,6 +8,7 @@
 #include "generate/generator.hpp"
 #include "generate_report.hpp"
 #include "generation.hpp"
+#include "job/trace/step_trace.hpp"
 #include "job/weights.hpp"
 #include "ops/runtime/library.hpp"
 #include "plan/answer_memory.hpp"
@@ -54,7 +55,7 @@ void generate_answers(JobContext& context) {
   const JobConfig& config = context.config();
   const ModelConfig& model = context.blueprint.model.config;
   const std::int64_t positions = usable_positions(model, config.generate.max_sequence_length);
-  const GenerationOptions options = generation_options(config);
+  GenerationOptions options = generation_options(config);
   const bool is_conversation = context.request != nullptr && context.request->is_conversation;
   std::optional<GenerateReport> report;
   if (!is_conversation) report.emplace(context);
@@ -67,8 +68,14 @@ void generate_answers(JobContext& context) {
   CachedForward forward(binder, model, answer_slots(config.generate.batch_sequences, context.comm.size()),
                         positions);
   context.directory.set_status("generating");
-  if (is_conversation) return converse(context, forward, options);
-  answer_prompts(context, forward, binder.timer(), options, *report);
+  StepTrace trace(context);
+  options.passes = {[&](std::int64_t pass) { trace.before_step(pass); },
+                    [&](std::int64_t pass) { trace.after_step(pass); }};
+  if (is_conversation)
+    converse(context, forward, options);
+  else
+    answer_prompts(context, forward, binder.timer(), options, *report);
+  trace.finish(forward.passes());
 }
 
 const JobRegistration kGenerate(JobKind::kGenerate, computing<generate_answers>());

@@ -613,10 +613,11 @@ Table metrics_table() {
 }
 
 Table trace_table() {
-  return TableBuilder("trace", &JobConfig::trace, "Trace of single training steps, for a profiler")
+  return TableBuilder("trace", &JobConfig::trace,
+                      "Trace of single training steps or passes of answers, for a profiler")
       .key("steps", &TraceSettings::steps, Steps{},
-           "training steps that every rank records (operations, waits, messages, disk) for `sluice "
-           "trace`; other steps cost nothing")
+           "training steps, or passes of a job that answers prompts, that every rank records (operations, "
+           "waits, messages, disk) for `sluice trace`; others cost nothing")
       .done();
 }
 

@@ -52,6 +52,7 @@ void CachedForward::keep_beginning(std::int64_t slot, std::span<const std::int64
 }
 
 at::Tensor CachedForward::append(std::span<const NewTokens> news, Wanted wanted) {
+  ++passes_;
   const at::NoGradGuard no_grad;
   const ops::NoViewTracking no_view_tracking;
   const at::Tensor logits = logits_of(ids_of(news, decoder_.device()), add_to_sequences(news), wanted);

@@ -52,6 +52,8 @@ class CachedForward {
   [[nodiscard]] std::int64_t length(std::int64_t slot) const {
     return std::ssize(sequences_[static_cast<std::size_t>(slot)]);
   }
+  /// Number of passes so far, which are calls of append().
+  [[nodiscard]] std::int64_t passes() const { return passes_; }
   [[nodiscard]] std::int64_t slots() const { return std::ssize(sequences_); }
   [[nodiscard]] std::int64_t positions() const { return cache_.positions(); }
   [[nodiscard]] Communicator& comm() const { return binder_.comm(); }
@@ -65,6 +67,7 @@ class CachedForward {
   Decoder decoder_;
   SequenceCache cache_;
   std::vector<std::vector<std::int64_t>> sequences_;  ///< token ids of each slot's sequence
+  std::int64_t passes_ = 0;
 };
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "generate/generator.hpp"
 
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "comm/root_exchange.hpp"
 #include "ops/buffers/host_values.hpp"
 
@@ -102,6 +103,7 @@ std::vector<Generation> Answering::pass() {
   fill_slots();
   const std::vector<NewTokens> parts = new_tokens();
   const at::Tensor logits = forward_.append(parts);
+  const trace::Span span(trace::Kind::kOperation, "choice of tokens");
   std::vector<Generation> done;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::optional<Sequence>& sequence = slots_[static_cast<std::size_t>(parts[i].slot)];
@@ -148,10 +150,17 @@ bool generate(CachedForward& forward, std::span<const GenerationRequest> request
               const GenerationConsumer& consumer, const StopQuestion& stops) {
   Answering answering(forward, requests, options, listener);
   for (bool goes_on = !requests.empty(); goes_on;) {
-    const std::vector<Generation> done = answering.pass();
-    std::array<std::int64_t, 3> counts{answering.is_done() ? 0 : 1, std::ssize(done),
-                                       stops && stops() ? 1 : 0};
-    forward.comm().all_reduce_sum(std::span(counts));
+    const std::int64_t pass = forward.passes() + 1;
+    if (options.passes.before) options.passes.before(pass);
+    std::vector<Generation> done;
+    std::array<std::int64_t, 3> counts{};
+    {
+      const trace::Span span(trace::Kind::kPass, "pass", pass);
+      done = answering.pass();
+      counts = {answering.is_done() ? 0 : 1, std::ssize(done), stops && stops() ? 1 : 0};
+      forward.comm().all_reduce_sum(std::span(counts));
+    }
+    if (options.passes.after) options.passes.after(pass);
     const auto [unfinished, found, stopping] = counts;
     goes_on = unfinished > 0;
     if (found > 0) {

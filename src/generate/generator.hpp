@@ -17,12 +17,19 @@ struct GenerationRequest {
   std::vector<std::int64_t> prompt;  ///< token ids of the prompt, at least one
 };
 
+/// Functions that every rank calls before and after each pass, with the number of the pass in its
+/// CachedForward, from 1 on.
+struct PassListener {
+  std::function<void(std::int64_t pass)> before, after;
+};
+
 struct GenerationOptions {
   GenerateSettings settings{};
   std::vector<std::int64_t> end_tokens{};  ///< tokens that end an answer, without being part of it
   /// Whether a prompt continues an earlier sequence in its slot that began alike, without computing the
   /// common part again. Otherwise no answer depends on earlier ones, not even in its rounding.
   bool continues_sequences = false;
+  PassListener passes{};  ///< empty functions, or both
 };
 
 /// Why an answer ended.

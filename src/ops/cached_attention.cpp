@@ -1,6 +1,7 @@
 #include "ops/cached_attention.hpp"
 
 #include "base/error.hpp"
+#include "base/trace/recorder.hpp"
 #include "ops/attention.hpp"
 #include "ops/runtime/processor.hpp"
 
@@ -30,6 +31,7 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys, const a
                 keys.size(1));
   const std::int64_t unseen = form.window == 0 ? 0 : keys.size(0) - q.size(0) - (form.window - 1);
   if (unseen > 0) return cached_attention(q, last(keys, unseen), last(values, unseen), form);
+  const trace::Span span(trace::Kind::kOperation, "attention");
   const std::int64_t before = keys.size(0) - q.size(0);
   const at::Tensor sinks = sink_logits(form.sinks);
   if (q.size(0) > 1 && pays_for_tiles(q.size(0), keys.size(0))) {

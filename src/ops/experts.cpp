@@ -311,6 +311,7 @@ Experts::Experts(const at::Tensor& x, const ExpertParameters& parameters, const 
       tokens_{x.contiguous(), d_out.defined() ? d_out.contiguous() : d_out, routing.experts.to(at::kInt),
               routing.weights.contiguous()},
       exchange_(exchange) {
+  const trace::Span span(trace::Kind::kOperation, "experts");
   const at::Tensor &gate_up = parameters.gate_up.base.value, &down = parameters.down.base.value;
   SLUICE_ASSERT(gate_up.size(1) == 2 * down.size(2) && gate_up.size(2) == x.size(1),
                 "expert matrices of {} by {} do not fit rows of {} elements", gate_up.size(1),
@@ -326,13 +327,13 @@ bool Experts::wants_graph() const {
 }
 
 at::Tensor Experts::output() {
+  const trace::Span span(trace::Kind::kOperation, "experts");
   if (!wants_graph()) return receive_and_run(parameters_, exchange_);
   return Last::apply(sent_, Unseen{parameters_, std::exchange(tokens_, {}), &exchange_});
 }
 
 at::Tensor experts(const at::Tensor& x, const ExpertParameters& parameters, const Routing& routing,
                    TokenExchange& exchange) {
-  const trace::Span span(trace::Kind::kOperation, "experts");
   return Experts(x, parameters, routing, exchange).output();
 }
 

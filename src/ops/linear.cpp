@@ -13,6 +13,8 @@
 namespace sluice::ops {
 namespace {
 
+trace::MatrixSize matrix_size(const Parameter& w) { return {w.value.size(0), w.value.size(1)}; }
+
 struct Linear : node::Function<Linear> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Parameter& w,
                             Purpose purpose) {
@@ -23,8 +25,8 @@ struct Linear : node::Function<Linear> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
-    const trace::Span span(trace::Kind::kOperation, "linear backward");
     const Parameter w = node::kept(context, "w");
+    const trace::Span span(trace::Kind::kOperation, "linear backward", matrix_size(w));
     const at::Tensor d_y = grads[0].contiguous();
     if (w.grad.defined()) ops::matmul(w.grad, d_y.t(), context->get_saved_variables()[0], into_gradient(w));
     return {ops::matmul(d_y, matrix_of(w)), {}, {}};
@@ -46,8 +48,8 @@ struct LoraLinear : node::Function<LoraLinear> {
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
-    const trace::Span span(trace::Kind::kOperation, "linear backward");
     const Weight w = node::kept_weight(context, "w");
+    const trace::Span span(trace::Kind::kOperation, "linear backward", matrix_size(w.base));
     const DropoutDraw draw = node::kept_draw(context, "draw");
     const at::Tensor x = context->get_saved_variables()[0];
     const at::Tensor d_y = grads[0].contiguous();
@@ -69,7 +71,7 @@ struct LoraLinear : node::Function<LoraLinear> {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose) {
-  const trace::Span span(trace::Kind::kOperation, "linear");
+  const trace::Span span(trace::Kind::kOperation, "linear", matrix_size(w.base));
   const at::Tensor& weight = w.base.value;
   SLUICE_ASSERT(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1),
                 "rows of {} elements do not fit a weight of {} columns", x.size(-1), weight.size(-1));

@@ -302,6 +302,7 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, con
 }
 
 at::Tensor logits(const at::Tensor& hidden, const Weight& w) {
+  const trace::Span span(trace::Kind::kOperation, "logits");
   const at::NoGradGuard no_grad;
   const at::Tensor rows = hidden.contiguous();
   at::Tensor out = ops::matmul(rows, w.base.value.t());

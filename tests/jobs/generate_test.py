@@ -212,6 +212,13 @@ class Texts(GenerateTest):
         self.assertIn("32 tokens", talk.stderr)
         self.assertNotIn(f"{tokens} tokens", talk.stderr)
 
+    def test_a_trace_of_a_conversation_counts_its_passes_over_all_turns(self):
+        self.add_template()
+        talk = subprocess.run([SLUICE, "chat", str(self.model), "--max-tokens", "3", "--ignore-eos", "--trace", str(self.directory)],
+                              input="Who is Ahab?\nAnd Ishmael?", capture_output=True, text=True, timeout=program.LIMIT_SECONDS)
+        self.assertEqual(talk.returncode, 0, talk.stderr)
+        self.expect(sluice("trace", self.directory, "--summary"), 0, "passes 1-6 of 1 rank", "seconds a pass")
+
     def test_a_chat_needs_a_template(self):
         for command in (["generate", self.model, "--chat", "--prompt", "x"], ["chat", self.model]):
             self.expect(sluice(*command), 65, "no chat template")

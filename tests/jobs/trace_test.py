@@ -2,11 +2,12 @@
 import collections
 import json
 import re
+import subprocess
 import unittest
 
 import h5py
 
-from program import SLUICE, JobTest, reference_job, run, sluice
+from program import FIXTURES, SLUICE, JobTest, reference_job, run, sluice
 from suite import run_job
 
 FIXTURE = "qwen3-moe-tiny"
@@ -24,6 +25,11 @@ class Trace(JobTest):
         result = run_job(RANKS, job)
         self.expect(result, 0)
         return self.output_of(job), result
+
+    def write_prompts(self, count):
+        path = self.directory / "prompts.jsonl"
+        path.write_text('{"tokens": [5, 17, 42]}\n' * count)
+        return path
 
     def events_of(self, directory):
         output = self.directory / "trace.json"
@@ -59,6 +65,18 @@ class Trace(JobTest):
         return (min(event["ts"] + event["dur"], outer["ts"] + outer["dur"]) - begin) / 1e6
 
 
+    def expect_table(self, text, whole, ranks):
+        """The kinds of work in a table of --summary, whose seconds add up to the whole."""
+        rows = {name: [float(seconds) for seconds in re.findall(r"([-\d.]+) \(", cells)]
+                for name, cells in re.findall(r"^ *([a-z][a-z0-9, ]*?)  +(.*%\).*)$", text, re.MULTILINE)}
+        sums = rows.pop(whole)
+        self.assertEqual(len(sums), ranks)
+        for rank in range(ranks):
+            self.assertTrue(all(seconds[rank] >= 0 for seconds in rows.values()), rows)
+            self.assertAlmostEqual(sum(seconds[rank] for seconds in rows.values()), sums[rank], delta=0.001 + 0.01 * sums[rank])
+        return rows.keys()
+
+
 class Format(Trace):
     def test_three_ranks_make_one_file_of_the_format(self):
         directory, result = self.traced("2-3")
@@ -79,15 +97,18 @@ class Format(Trace):
         result = sluice("trace", directory, "--summary")
         self.expect(result, 0, "steps 2-3")
         self.assertFalse((directory / "trace.json").exists())
-        rows = {name.strip(): [float(seconds) for seconds in re.findall(r"([-\d.]+) \(", cells)]
-                for name, cells in re.findall(r"^ *([a-z][a-z ]*?)  +(.*%\).*)$", result.output, re.MULTILINE)}
-        self.assertLessEqual({"products of projections", "experts", "attention", "router", "norms", "optimizer", "exchange",
-                              "waiting for ranks", "step"}, rows.keys())
-        whole = rows.pop("step")
-        self.assertEqual(len(whole), RANKS)
-        for rank in range(RANKS):
-            self.assertTrue(all(seconds[rank] >= 0 for seconds in rows.values()), rows)
-            self.assertAlmostEqual(sum(seconds[rank] for seconds in rows.values()), whole[rank], delta=0.001 + 0.01 * whole[rank])
+        table = self.expect_table(result.output, "step", RANKS)
+        self.assertLessEqual({"products of projections, 128 x 64", "products of experts, 96 x 64", "products of experts, 64 x 48",
+                              "loops of experts", "attention", "router", "norms", "optimizer", "exchange", "waiting for ranks"}, table)
+
+    def test_answers_within_a_training_have_a_table_of_their_own(self):
+        prompts = self.write_prompts(RANKS)
+        directory, _ = self.traced(2, generate={"prompts": str(prompts), "every_steps": 2, "max_tokens": 5})
+        result = sluice("trace", directory, "--summary")
+        self.expect(result, 0, "steps 2-2")
+        steps, passes = result.output.split("seconds a pass")
+        self.assertIn("optimizer", self.expect_table(steps, "step", RANKS))
+        self.assertNotIn("optimizer", self.expect_table(passes, "pass", RANKS))
 
     def test_a_message_has_an_id_of_its_own_and_ends_after_it_began(self):
         events = self.events_of(self.traced(2)[0])
@@ -125,6 +146,38 @@ class Format(Trace):
         disk = [event for event in events if event.get("cat") == "disk"]
         self.assertLessEqual({"read", "write"}, {event["name"] for event in disk})
         self.assertTrue(all(event["tid"] > PHASES and event["args"]["bytes"] > 0 for event in disk))
+
+
+class Answers(Trace):
+    PRODUCTS = {"products of projections, 128 x 64", "products of experts, 96 x 64", "loops of experts", "head and loss", "attention",
+                "router", "norms", "choice of tokens"}
+
+    def test_a_command_leaves_its_passes_where_it_is_told_and_says_the_same(self):
+        asked = ["generate", FIXTURES / FIXTURE, "--prompt-tokens", "5,17,42", "--max-tokens", 6, "--print-tokens"]
+        trace = self.directory / "passes"
+        for steps, which in ((), "passes 1-6"), (("--set", "trace.steps=2-4"), "passes 2-4"):
+            traced = subprocess.run([SLUICE, *map(str, [*asked, "--trace", trace, *steps])], capture_output=True, text=True, check=True)
+            self.assertIn(which, traced.stderr)
+            result = sluice("trace", trace, "--summary")
+            self.expect(result, 0, which + " of 1 rank")
+            self.assertLessEqual(self.PRODUCTS, self.expect_table(result.output, "pass", 1))
+        plain = subprocess.run([SLUICE, *map(str, asked)], capture_output=True, text=True, check=True)
+        self.assertEqual(plain.stdout, traced.stdout)
+        passes = [event for event in self.events_of(trace) if event.get("cat") == "pass"]
+        self.assertEqual([event["args"]["number"] for event in passes], [2, 3, 4])
+        self.expect_nested([event for event in self.by_thread(self.events_of(trace))[0, THREAD_THAT_COMPUTES]])
+
+    def test_passes_without_a_place_for_their_trace_are_refused(self):
+        self.expect(sluice("generate", FIXTURES / FIXTURE, "--prompt-tokens", "5", "--set", "trace.steps=2"), 64, "trace.steps", "--trace")
+
+    def test_a_job_that_answers_leaves_them_in_its_run_directory(self):
+        prompts = self.write_prompts(RANKS + 1)
+        job = self.write_job(**reference_job(FIXTURE, job={"kind": "generate"}, trace={"steps": "2-3"}, debug={"dump": ""},
+                                             generate={"prompts": str(prompts), "max_tokens": 5, "ignore_eos": True}))
+        self.expect(run_job(RANKS, job), 0, "passes 2-3")
+        result = sluice("trace", self.output_of(job), "--summary")
+        self.expect(result, 0, f"passes 2-3 of {RANKS} ranks")
+        self.assertLessEqual(self.PRODUCTS | {"waiting for ranks"}, self.expect_table(result.output, "pass", RANKS))
 
 
 class Use(Trace):

@@ -20,6 +20,7 @@ trace::Recording some_recording() {
   {
     const trace::Span step(trace::Kind::kStep, "step", 3);
     const trace::Span wait(trace::Kind::kWait, "all_gather", 17);
+    const trace::Span product(trace::Kind::kOperation, "linear", {128, 64});
   }
   return trace::stop();
 }
@@ -43,13 +44,17 @@ TEST(TraceFile, brings_back_what_was_recorded) {
   EXPECT_EQ(read.header.host, "a \"host\"");
   EXPECT_EQ(read.header.begin_ns, -8);
   EXPECT_EQ(read.header.dropped, 1);
-  ASSERT_EQ(read.records.size(), 2U);
-  EXPECT_EQ(read.records[0].name, "all_gather");
-  EXPECT_EQ(read.records[0].kind, trace::Kind::kWait);
-  EXPECT_EQ(read.records[0].number, 17);
-  EXPECT_EQ(read.records[1].kind, trace::Kind::kStep);
-  EXPECT_LE(read.records[1].begin_ns, read.records[0].begin_ns);
-  EXPECT_LE(read.records[0].end_ns, read.records[1].end_ns);
+  ASSERT_EQ(read.records.size(), 3U);
+  const TraceRecord &product = read.records[0], &wait = read.records[1], &step = read.records[2];
+  EXPECT_EQ(product.matrix.rows, 128);
+  EXPECT_EQ(product.matrix.columns, 64);
+  EXPECT_EQ(wait.name, "all_gather");
+  EXPECT_EQ(wait.kind, trace::Kind::kWait);
+  EXPECT_EQ(wait.number, 17);
+  EXPECT_EQ(wait.matrix.rows, 0);
+  EXPECT_EQ(step.kind, trace::Kind::kStep);
+  EXPECT_LE(step.begin_ns, wait.begin_ns);
+  EXPECT_LE(wait.end_ns, step.end_ns);
 }
 
 TEST(TraceFile, names_the_line_that_is_none_of_a_trace) {
@@ -65,7 +70,7 @@ TEST(TraceFile, names_the_line_that_is_none_of_a_trace) {
       FAIL() << bad;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kBadData);
-      EXPECT_THAT(error.what(), HasSubstr("rank-00000.jsonl, line 4"));
+      EXPECT_THAT(error.what(), HasSubstr("rank-00000.jsonl, line 5"));
     }
   }
   write_text_file(file, "");

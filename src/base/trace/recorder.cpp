@@ -38,7 +38,7 @@ Recording stop() {
 }
 
 void add(Kind kind, const char* name, SteadyClock::time_point begin, SteadyClock::time_point end,
-         std::int64_t number, std::int64_t bytes) {
+         std::int64_t number, std::int64_t bytes, const MatrixSize& matrix) {
   const std::scoped_lock lock(mutex);
   if (!is_on() || end <= recording.begin) return;
   if (std::ssize(recording.records) >= kMostRecords) {
@@ -46,7 +46,7 @@ void add(Kind kind, const char* name, SteadyClock::time_point begin, SteadyClock
     return;
   }
   recording.records.push_back(
-      {kind, thread_number(), name, std::max(begin, recording.begin), end, number, bytes});
+      {kind, thread_number(), name, std::max(begin, recording.begin), end, number, bytes, matrix});
 }
 
 }  // namespace sluice::trace

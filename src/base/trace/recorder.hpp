@@ -1,5 +1,5 @@
-// Recorder of what this process does in traced steps: intervals on its steady clock. There is one recorder
-// per process; code in any folder reports begins and ends, from any thread. Outside of traced steps a report
+// Recorder of what this process does in traced steps and passes of answers: intervals on its steady clock. There is one recorder
+// per process; code in any folder reports begins and ends, from any thread. Outside of these a report
 // costs a branch on one flag.
 #pragma once
 
@@ -14,11 +14,17 @@ namespace sluice::trace {
 /// Kind of a record, which decides its row in the trace.
 enum class Kind : std::uint8_t {
   kStep,       ///< a whole train step; all other records of its thread but messages lie within it
+  kPass,       ///< a whole pass of answers, as a step
   kOperation,  ///< computing, copying or reading
   kWait,       ///< waiting for other ranks or for the disk
   kPhase,      ///< a phase of the metrics; phases follow each other without gaps
   kDisk,       ///< a transfer to or from a disk, on the thread that makes it
   kMessage,    ///< an exchange with other ranks, from its start until it is found finished
+};
+
+/// Size of the matrix of weights that an operation multiplies with; 0 by 0: none.
+struct MatrixSize {
+  std::int64_t rows = 0, columns = 0;
 };
 
 /// One recorded interval on the steady clock, in nanoseconds.
@@ -28,9 +34,10 @@ struct Record {
   int thread;
   const char* name;  ///< name of the operation, a literal: "all_gather"
   SteadyClock::time_point begin, end;
-  /// Index of the step, layer, unit, region or operation; -1: none.
+  /// Index of the step, pass, layer, unit, region or operation; -1: none.
   std::int64_t number;
   std::int64_t bytes;  ///< bytes that the interval moved; -1: none
+  MatrixSize matrix;
 };
 
 /// Records made between start() and stop().
@@ -47,7 +54,7 @@ namespace internal {
 inline std::atomic<bool> is_recording = false;
 }  // namespace internal
 
-/// Whether a step is being traced. Costs one relaxed load.
+/// Whether a step or pass is being traced. Costs one relaxed load.
 [[nodiscard]] inline bool is_on() { return internal::is_recording.load(std::memory_order_relaxed); }
 
 /// Begins to record; drops earlier records.
@@ -57,7 +64,7 @@ void start();
 /// Adds a record of this thread; does nothing while is_on() is false. Intervals that began before start() are
 /// cut to begin with it.
 void add(Kind kind, const char* name, SteadyClock::time_point begin, SteadyClock::time_point end,
-         std::int64_t number = -1, std::int64_t bytes = -1);
+         std::int64_t number = -1, std::int64_t bytes = -1, const MatrixSize& matrix = {});
 
 /// Records its own lifetime, if all of it is traced.
 class Span {
@@ -67,9 +74,10 @@ class Span {
     if (is_recorded_) [[unlikely]]
       begin_ = SteadyClock::now();
   }
+  Span(Kind kind, const char* name, const MatrixSize& matrix) : Span(kind, name) { matrix_ = matrix; }
   ~Span() {
     if (is_recorded_) [[unlikely]]
-      add(kind_, name_, begin_, SteadyClock::now(), number_, bytes_);
+      add(kind_, name_, begin_, SteadyClock::now(), number_, bytes_, matrix_);
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
@@ -79,6 +87,7 @@ class Span {
   bool is_recorded_;
   const char* name_;
   std::int64_t number_, bytes_;
+  MatrixSize matrix_;
   SteadyClock::time_point begin_;
 };
 

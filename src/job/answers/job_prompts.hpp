@@ -38,7 +38,8 @@ struct GenerateRequest : JobPrompts {
   AnswerForm form = AnswerForm::kText;
   /// Whether prompts come from standard input, each after the answer to the last one.
   bool is_conversation = false;
-  std::string system{};  ///< system prompt of a conversation, or ""
+  std::string system{};           ///< system prompt of a conversation, or ""
+  std::filesystem::path trace{};  ///< directory for the trace of trace.steps, or ""
 };
 
 /// Reads generate.prompts. `tokenizer` is the model's, if it is known already. Errors of read_prompts(),

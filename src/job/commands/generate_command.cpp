@@ -21,6 +21,7 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -37,7 +38,8 @@ struct GenerateArguments {
   bool chat = false;                       ///< whether prompts are a user's messages in a chat
   /// Whether prompts are read from standard input and answered one by one.
   bool is_conversation = false;
-  std::string system;  ///< system prompt of a conversation
+  std::string system;           ///< system prompt of a conversation
+  std::filesystem::path trace;  ///< directory for a trace of the passes; "": none
   bool print_tokens = false;
   bool json = false;
   std::vector<OptionValue> settings;   ///< keys that options set
@@ -106,6 +108,9 @@ AnswerForm form_of(const GenerateArguments& arguments) {
   return arguments.print_tokens ? AnswerForm::kTokens : AnswerForm::kText;
 }
 
+/// Steps of a job from the first one on, however many it makes.
+constexpr StepRange kAllSteps{1, std::numeric_limits<std::int64_t>::max() - 1};
+
 /// The job that answers the prompts, as the command line asks for it; its model may still be a run.
 JobConfig job_of(const GenerateArguments& arguments) {
   std::vector<std::string> overrides{"job.kind=generate", "job.output=none", "generate.prompts=none",
@@ -114,6 +119,10 @@ JobConfig job_of(const GenerateArguments& arguments) {
   JobConfig config = job_of_options("sluice generate", arguments.settings, overrides);
   config.job.output.clear();  // answers need no run directory
   if (!arguments.stops.empty()) config.generate.stop = arguments.stops;
+  if (!arguments.trace.empty() && config.trace.steps.first == 0) config.trace.steps = kAllSteps;
+  if (arguments.trace.empty() && config.trace.steps.first > 0)
+    fail({ExitCode::kUsage, "command.usage"},
+         "trace.steps: found no place for the trace of these passes, expected --trace DIRECTORY");
   if (config.memory.offload_path.empty()) config.memory.offload_path = fs::temp_directory_path();
   return config;
 }
@@ -124,6 +133,7 @@ GenerateRequest request_of(const GenerateArguments& arguments, const JobConfig& 
   GenerateRequest request;
   request.is_conversation = arguments.is_conversation;
   request.system = arguments.system;
+  request.trace = arguments.trace;
   request.form = form_of(arguments);
   if (!request.is_conversation) request.prompts = prompts_of(arguments);
   const bool has_texts =
@@ -221,6 +231,10 @@ void add_answer_settings(CLI::App& command, GenerateArguments& arguments) {
         arguments.settings.push_back({"--ignore-eos", "generate.ignore_eos", "true"});
       },
       "Go on behind the model's end-of-text token");
+  command.add_option(
+      "--trace", arguments.trace,
+      "Directory in which every rank leaves what its passes do, all or those of trace.steps, for "
+      "sluice trace");
   add_texts(command, "--set", arguments.overrides, "table.key=value of a job file; may be repeated");
 }
 

@@ -8,10 +8,12 @@
 #include "report/trace/trace_events.hpp"
 #include "report/trace/trace_summary.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -51,41 +53,52 @@ std::vector<TraceFile> read_traces(const std::filesystem::path& run) {
   return ranks;
 }
 
-/// Prints each rank's seconds a step by kind of work, with the share of its step; kinds that no rank has are
-/// left out.
-void print_summary(const std::vector<TraceFile>& ranks) {
+/// Prints each rank's seconds by kind of work of a step or a pass, which `whole` says, with their shares of it.
+void print_summary(const TraceSummary& summary, std::string_view whole, std::size_t ranks) {
+  std::vector<std::vector<std::string>> rows{{fmt::format("seconds a {}", whole)}};
+  std::vector<double> in_all(ranks);
+  for (const TraceShare& share : summary.shares)
+    for (std::size_t rank = 0; rank < ranks; ++rank) in_all[rank] += share.seconds[rank];
+  const auto cell = [&](double seconds, std::size_t rank) {
+    return fmt::format("{:.5f} ({:3.0f} %)", seconds / static_cast<double>(summary.count),
+                       in_all[rank] > 0 ? seconds / in_all[rank] * 100 : 0.0);
+  };
+  for (const TraceShare& share : summary.shares) {
+    std::vector<std::string>& row = rows.emplace_back(1, share.kind);
+    for (std::size_t rank = 0; rank < ranks; ++rank) row.push_back(cell(share.seconds[rank], rank));
+  }
+  std::vector<std::string>& last = rows.emplace_back(1, std::string(whole));
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    rows[0].push_back(fmt::format("rank {}", rank));
+    last.push_back(cell(in_all[rank], rank));
+  }
+  console::result(console::table(rows) + "\n");
+}
+
+/// Prints where steps, and passes of answers, went.
+void print_summaries(const std::vector<TraceFile>& ranks) {
+  const std::pair<trace::Kind, std::string_view> kWholes[] = {{trace::Kind::kStep, "step"},
+                                                              {trace::Kind::kPass, "pass"}};
+  for (const auto& [kind, name] : kWholes) {
+    const TraceSummary summary = summarize(ranks, kind);
+    if (summary.count > 0) print_summary(summary, name, ranks.size());
+  }
+}
+
+/// The steps or passes of a trace and its ranks, for messages: "steps 10-12 of 3 ranks".
+std::string extent_of(const std::vector<TraceFile>& ranks) {
   const TraceHeader& first = ranks.front().header;
-  const auto steps = static_cast<double>(first.last_step - first.first_step + 1);
-  std::vector<std::vector<std::string>> rows{{"seconds a step"}};
-  std::vector<double> in_steps(ranks.size());
-  std::vector<std::vector<TraceShare>> shares;
-  for (const TraceFile& rank : ranks) {
-    rows[0].push_back(fmt::format("rank {}", rank.header.rank));
-    shares.push_back(trace_shares(rank));
-    for (const TraceShare& share : shares.back()) in_steps[shares.size() - 1] += share.seconds;
-  }
-  for (std::size_t kind = 0; kind < shares[0].size(); ++kind) {
-    std::vector<std::string> row{shares[0][kind].kind};
-    bool is_there = false;
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      const double seconds = shares[rank][kind].seconds;
-      is_there = is_there || seconds > 0;
-      row.push_back(fmt::format("{:.4f} ({:3.0f} %)", seconds / steps,
-                                in_steps[rank] > 0 ? seconds / in_steps[rank] * 100 : 0.0));
-    }
-    if (is_there) rows.push_back(std::move(row));
-  }
-  rows.push_back({"step"});
-  for (const double seconds : in_steps) rows.back().push_back(fmt::format("{:.4f} (100 %)", seconds / steps));
-  console::line("trace     steps {}-{} of {}", first.first_step, first.last_step,
-                counted(first.ranks, "rank"));
-  console::result(console::table(rows));
+  const bool has_steps = std::ranges::any_of(
+      ranks.front().records, [](const TraceRecord& record) { return record.kind == trace::Kind::kStep; });
+  return fmt::format("{} {}-{} of {}", has_steps ? "steps" : "passes", first.first_step, first.last_step,
+                     counted(first.ranks, "rank"));
 }
 
 int trace_command(const TraceArguments& arguments) {
   const std::vector<TraceFile> ranks = read_traces(find_run_files(arguments.run).directory);
   if (arguments.summary) {
-    print_summary(ranks);
+    console::line("trace     {}", extent_of(ranks));
+    print_summaries(ranks);
     return 0;
   }
   const std::filesystem::path output =
@@ -98,11 +111,11 @@ int trace_command(const TraceArguments& arguments) {
   }
   const TraceHeader& first = ranks.front().header;
   const std::int64_t steps = first.last_step - first.first_step + 1;
-  console::line(
-      "trace     steps {}-{} of {}: {}, {}, {} ({} and {} a step){}: {}", first.first_step, first.last_step,
-      counted(first.ranks, "rank"), counted(records, "record"), counted(totals.events, "event"),
-      format_bytes(totals.bytes), counted(records / steps, "record"), format_bytes(totals.bytes / steps),
-      dropped > 0 ? fmt::format(", {} found no room", counted(dropped, "record")) : "", output.string());
+  console::line("trace     {}: {}, {}, {} ({} and {} of each){}: {}", extent_of(ranks),
+                counted(records, "record"), counted(totals.events, "event"), format_bytes(totals.bytes),
+                counted(records / steps, "record"), format_bytes(totals.bytes / steps),
+                dropped > 0 ? fmt::format(", {} found no room", counted(dropped, "record")) : "",
+                output.string());
   return 0;
 }
 
@@ -110,8 +123,10 @@ int trace_command(const TraceArguments& arguments) {
 
 void add_trace(CommandLine& line) {
   const auto [command, arguments] = add_command<TraceArguments>(
-      line, "trace", "Write the traced steps of a run for Perfetto or chrome://tracing", trace_command);
-  command.add_option("run", arguments.run, "Run directory")->required();
+      line, "trace",
+      "Write the traced steps of a run, or passes of answers, for Perfetto or chrome://tracing",
+      trace_command);
+  command.add_option("run", arguments.run, "Run directory, or that of --trace")->required();
   command.add_option("-o,--output", arguments.output, "File to write; default: trace.json in the run");
   command.add_flag("--summary", arguments.summary,
                    "Print each rank's seconds by kind of work instead of writing a file");

@@ -29,6 +29,11 @@ std::int64_t try_to_write(const std::filesystem::path& file, const TraceHeader& 
   }
 }
 
+/// The directory in which the ranks' traces lie.
+const std::filesystem::path& directory_of(const JobContext& context) {
+  return context.request != nullptr ? context.request->trace : context.directory.path();
+}
+
 }  // namespace
 
 void StepTrace::before_step(std::int64_t step) {
@@ -56,14 +61,15 @@ void StepTrace::finish(std::int64_t last_step) {
                            .round_trip_ns = clock_.round_trip_ns,
                            .dropped = recording.dropped};
   const std::int64_t bytes =
-      try_to_write(trace_file_path(context_.directory.path(), header.rank), header, recording);
+      try_to_write(trace_file_path(directory_of(context_), header.rank), header, recording);
   std::array<std::int64_t, 3> sums{std::ssize(recording.records), bytes, recording.dropped};
   context_.comm.all_reduce_sum(sums);
   if (!context_.is_root()) return;
   const std::int64_t steps = last_step - first_step_ + 1;
-  console::line("trace     steps {}-{}: {} and {} a step; sluice trace {} makes one file of them",
-                first_step_, last_step, counted(sums[0] / steps, "record"), format_bytes(sums[1] / steps),
-                context_.directory.path().string());
+  const bool has_passes = context_.config().job.kind == JobKind::kGenerate;
+  console::line("trace     {} {}-{}: {} and {} a {}; sluice trace {} makes one file of them",
+                has_passes ? "passes" : "steps", first_step_, last_step, counted(sums[0] / steps, "record"),
+                format_bytes(sums[1] / steps), has_passes ? "pass" : "step", directory_of(context_).string());
   if (sums[2] > 0)
     log::warning("{} of the trace found no room: trace.steps names too many steps",
                  counted(sums[2], "record"));

@@ -1,4 +1,5 @@
-// Trace of the train steps that [trace] names: recorded on every rank, and written to the run directory.
+// Trace of the train steps or passes of answers that [trace] names: recorded on every rank, and written to the
+// run directory, or to where the command line says.
 #pragma once
 
 #include "comm/clock/clock_offset.hpp"
@@ -12,7 +13,8 @@ class StepTrace {
  public:
   explicit StepTrace(JobContext& context) : context_(context) {}
 
-  /// Begins the recording with the first step of trace.steps that this run makes. Collective over the
+  /// Begins the recording with the first step of trace.steps that this run makes; passes of answers are steps
+  /// here. Collective over the
   /// context's communicator then. `step` counts from 1.
   void before_step(std::int64_t step);
 

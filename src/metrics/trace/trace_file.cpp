@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kFormat = 1;
-constexpr std::array<const char*, 6> kKinds{"step", "operation", "wait", "phase", "disk", "message"};
+constexpr std::array<const char*, 7> kKinds{"step", "pass", "operation", "wait", "phase", "disk", "message"};
 
 std::string header_line(const TraceHeader& header) {
   return json{{"format", kFormat},
@@ -55,7 +55,13 @@ TraceRecord record_of(const json& line) {
           .begin_ns = line.at(3),
           .end_ns = line.at(4),
           .number = line.at(5),
-          .bytes = line.at(6)};
+          .bytes = line.at(6),
+          .matrix = line.size() > 7 ? trace::MatrixSize{line.at(7), line.at(8)} : trace::MatrixSize()};
+}
+
+/// The end of a product's line; nothing for other operations.
+std::string matrix_text(const trace::MatrixSize& matrix) {
+  return matrix.rows == 0 ? "" : fmt::format(",{},{}", matrix.rows, matrix.columns);
 }
 
 /// Calls take(line, number of the line, from 1) for each line of a text.
@@ -80,9 +86,10 @@ std::int64_t write_trace_file(const std::filesystem::path& file, const TraceHead
                               const trace::Recording& recording) {
   std::string text = header_line(header) + "\n";
   for (const trace::Record& record : recording.records)
-    fmt::format_to(std::back_inserter(text), "[\"{}\",{},\"{}\",{},{},{},{}]\n", name_of(record.kind),
+    fmt::format_to(std::back_inserter(text), "[\"{}\",{},\"{}\",{},{},{},{}{}]\n", name_of(record.kind),
                    record.thread, record.name, nanoseconds_of(record.begin - recording.begin),
-                   nanoseconds_of(record.end - recording.begin), record.number, record.bytes);
+                   nanoseconds_of(record.end - recording.begin), record.number, record.bytes,
+                   matrix_text(record.matrix));
   write_text_file(file, text, Durability::kKernel);
   return std::ssize(text);
 }

@@ -2,7 +2,8 @@
 //
 // The first line is an object, TraceHeader. Each further line is a record: [kind, thread, name, begin, end,
 // number, bytes], with times in nanoseconds since the beginning of the rank's recording, and -1 for no number
-// and no bytes. Kinds are "step", "operation", "wait", "phase", "disk" and "message".
+// and no bytes; products have the rows and columns of their weights behind it. Kinds are "step", "pass",
+// "operation", "wait", "phase", "disk" and "message".
 #pragma once
 
 #include "base/trace/recorder.hpp"
@@ -18,8 +19,8 @@ namespace sluice {
 struct TraceHeader {
   int rank = 0, ranks = 1;
   std::string host;
-  std::int64_t first_step = 0, last_step = 0;
-  std::int64_t begin_ns = 0;  ///< begin of the recording on rank 0's steady clock, in ns
+  std::int64_t first_step = 0, last_step = 0;  ///< numbers of the first and last step, or pass of answers
+  std::int64_t begin_ns = 0;                   ///< begin of the recording on rank 0's steady clock, in ns
   /// Round trip in nanoseconds of the exchange that measured the clock's offset, which is exact to half of
   /// it; 0 on rank 0.
   std::int64_t round_trip_ns = 0;
@@ -32,6 +33,7 @@ struct TraceRecord {
   int thread = 0;
   std::string name;
   std::int64_t begin_ns = 0, end_ns = 0, number = -1, bytes = -1;
+  trace::MatrixSize matrix{};
 };
 
 /// Trace of one rank.

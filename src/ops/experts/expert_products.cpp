@@ -1,5 +1,6 @@
 #include "ops/experts/expert_products.hpp"
 
+#include "base/trace/recorder.hpp"
 #include "ops/experts/stored_products.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/processor.hpp"
@@ -8,6 +9,13 @@
 
 namespace sluice::ops {
 namespace {
+
+/// Records a product with a matrix of `fused` as long as it lives.
+class ProductSpan : trace::Span {
+ public:
+  explicit ProductSpan(const Parameter& fused)
+      : Span(trace::Kind::kOperation, "expert product", {fused.value.size(1), fused.value.size(2)}) {}
+};
 
 /// out = inputs times matrices: each row of a block times the matrix of its expert, in `fused` [experts, n,
 /// k], or times the transpose.
@@ -25,6 +33,7 @@ void multiply(const Parameter& fused, bool transposed, const RowBlock& block, co
 
 void multiply_by_experts(const Weight& fused, const RowBlock& block, const at::Tensor& inputs,
                          const at::Tensor& out) {
+  const ProductSpan span(fused.base);
   multiply(fused.base, /*transposed=*/true, block, inputs, out);
   if (!fused.lora) return;
   for (const ExpertPart& part : block.parts)
@@ -40,12 +49,14 @@ ExpertOutputGradient::ExpertOutputGradient(const Weight& fused, const RowBlock& 
 }
 
 void ExpertOutputGradient::multiply(const at::Tensor& d_inputs) const {
+  const ProductSpan span(fused_.base);
   ops::multiply(fused_.base, /*transposed=*/false, block_, d_out_, d_inputs);
   for (std::size_t i = 0; i < d_reduced_.size(); ++i)
     lora_of(block_.parts[i]).add_input_gradient(d_reduced_[i], block_.rows_of(d_inputs, block_.parts[i]));
 }
 
 void ExpertOutputGradient::accumulate(std::size_t part, const at::Tensor& all_inputs) const {
+  const ProductSpan span(fused_.base);
   const ExpertPart& of = block_.parts[part];
   const Parameter& base = fused_.base;
   const at::Tensor d_out = block_.rows_of(d_out_, of), inputs = block_.rows_of(all_inputs, of);

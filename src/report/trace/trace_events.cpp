@@ -39,6 +39,7 @@ std::string arguments_of(const TraceRecord& record) {
   json arguments = json::object();
   if (record.number >= 0) arguments["number"] = record.number;
   if (record.bytes >= 0) arguments["bytes"] = record.bytes;
+  if (record.matrix.rows > 0) arguments["matrix"] = {record.matrix.rows, record.matrix.columns};
   return arguments.dump();
 }
 

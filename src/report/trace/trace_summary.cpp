@@ -1,7 +1,12 @@
 #include "report/trace/trace_summary.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <iterator>
+#include <map>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -9,41 +14,78 @@
 namespace sluice {
 namespace {
 
-constexpr std::string_view kWaitingForRanks = "waiting for ranks", kWaitingForDisk = "waiting for the disk",
-                           kSmall = "small operations", kOther = "the rest of the step";
-
-/// The kind of an operation by its name, a backward pass as its forward pass; in the order of the summary.
-constexpr std::pair<std::string_view, std::string_view> kOperations[] = {
-    {"linear", "products of projections"},
-    {"experts", "experts"},
-    {"loss", "head and loss"},
-    {"attention", "attention"},
-    {"delta rule", "attention"},
-    {"convolution", "attention"},
-    {"router", "router"},
-    {"norm", "norms"},
-    {"layer", kSmall},
-    {"update", "optimizer"},
-    {"gather", "exchange"},
-    {"reduce", "exchange"},
+/// Kinds of work in the order of the summary.
+enum class Work : std::uint8_t {
+  kProjections,
+  kExpertProducts,
+  kExperts,
+  kHead,
+  kAttention,
+  kRouter,
+  kNorms,
+  kSmall,
+  kChoice,
+  kOptimizer,
+  kExchange,
+  kWaitingForRanks,
+  kWaitingForDisk,
+  kRest
 };
 
-std::string_view kind_of(const TraceRecord& record) {
+constexpr std::string_view kWorkNames[] = {"products of projections",
+                                           "products of experts",
+                                           "loops of experts",
+                                           "head and loss",
+                                           "attention",
+                                           "router",
+                                           "norms",
+                                           "small operations",
+                                           "choice of tokens",
+                                           "optimizer",
+                                           "exchange",
+                                           "waiting for ranks",
+                                           "waiting for the disk",
+                                           "the rest"};
+
+/// The kind of an operation by its name, a backward pass as its forward pass.
+constexpr std::pair<std::string_view, Work> kOperations[] = {
+    {"linear", Work::kProjections},   {"expert product", Work::kExpertProducts},
+    {"experts", Work::kExperts},      {"loss", Work::kHead},
+    {"logits", Work::kHead},          {"attention", Work::kAttention},
+    {"delta rule", Work::kAttention}, {"convolution", Work::kAttention},
+    {"router", Work::kRouter},        {"norm", Work::kNorms},
+    {"layer", Work::kSmall},          {"choice of tokens", Work::kChoice},
+    {"update", Work::kOptimizer},     {"gather", Work::kExchange},
+    {"reduce", Work::kExchange},
+};
+
+Work work_of(const TraceRecord& record) {
   if (record.kind == trace::Kind::kWait)
-    return record.name.starts_with("disk") || record.name == "files" ? kWaitingForDisk : kWaitingForRanks;
+    return record.name.starts_with("disk") || record.name == "files" ? Work::kWaitingForDisk
+                                                                     : Work::kWaitingForRanks;
   constexpr std::string_view kBackward = " backward";
   std::string_view name = record.name;
   if (name.ends_with(kBackward)) name.remove_suffix(kBackward.size());
   const auto found = std::ranges::find(kOperations, name, [](const auto& entry) { return entry.first; });
-  return found == std::end(kOperations) ? kOther : found->second;
+  return found == std::end(kOperations) ? Work::kRest : found->second;
 }
 
-/// Records of steps on the thread that computes, outer ones before those inside them.
+/// The kind of a record, with the rows and columns of the weights where it is a product.
+std::pair<Work, std::string> kind_of(const TraceRecord& record) {
+  const Work work = work_of(record);
+  const std::string_view name = kWorkNames[static_cast<std::size_t>(work)];
+  return {work, record.matrix.rows == 0
+                    ? std::string(name)
+                    : fmt::format("{}, {} x {}", name, record.matrix.rows, record.matrix.columns)};
+}
+
+/// Records on the thread that computes, outer ones before those inside them.
 std::vector<const TraceRecord*> nested_records(const TraceFile& rank) {
+  using trace::Kind;
+  constexpr std::array kNested{Kind::kStep, Kind::kPass, Kind::kOperation, Kind::kWait};
   std::vector<const TraceRecord*> nested;
   for (const TraceRecord& record : rank.records)
-    if (record.thread == 0 && (record.kind == trace::Kind::kStep || record.kind == trace::Kind::kOperation ||
-                               record.kind == trace::Kind::kWait))
+    if (record.thread == 0 && std::ranges::find(kNested, record.kind) != kNested.end())
       nested.push_back(&record);
   std::ranges::stable_sort(nested, {}, [](const TraceRecord* record) {
     return std::tuple(record->begin_ns, -record->end_ns, record->kind);
@@ -51,38 +93,37 @@ std::vector<const TraceRecord*> nested_records(const TraceFile& rank) {
   return nested;
 }
 
-/// Sums of seconds by kind.
-class Shares {
- public:
-  Shares() {
-    for (const auto& [name, kind] : kOperations) add(kind, 0);
-    for (const std::string_view kind : {kWaitingForRanks, kWaitingForDisk, kOther}) add(kind, 0);
+/// Calls add(record, seconds) with the time of each record within a record of kind `whole`, that of the
+/// records inside it taken off. Returns the number of records of kind `whole`.
+template <class Add>
+std::int64_t for_each_inside(const TraceFile& rank, trace::Kind whole, const Add& add) {
+  std::vector<const TraceRecord*> open;
+  std::int64_t count = 0;
+  for (const TraceRecord* record : nested_records(rank)) {
+    while (!open.empty() && open.back()->end_ns <= record->begin_ns) open.pop_back();
+    if (open.empty() && record->kind != whole) continue;
+    if (record->kind == whole) ++count;
+    const double seconds = static_cast<double>(record->end_ns - record->begin_ns) * 1e-9;
+    add(*record, seconds);
+    if (!open.empty()) add(*open.back(), -seconds);
+    open.push_back(record);
   }
-  void add(std::string_view kind, double seconds) {
-    auto found = std::ranges::find(shares_, kind, &TraceShare::kind);
-    if (found == shares_.end()) found = shares_.insert(found, {std::string(kind), 0});
-    found->seconds += seconds;
-  }
-  [[nodiscard]] std::vector<TraceShare> take() { return std::move(shares_); }
-
- private:
-  std::vector<TraceShare> shares_;
-};
+  return count;
+}
 
 }  // namespace
 
-std::vector<TraceShare> trace_shares(const TraceFile& rank) {
-  Shares shares;
-  std::vector<const TraceRecord*> open;
-  for (const TraceRecord* record : nested_records(rank)) {
-    while (!open.empty() && open.back()->end_ns <= record->begin_ns) open.pop_back();
-    if (open.empty() && record->kind != trace::Kind::kStep) continue;
-    const double seconds = static_cast<double>(record->end_ns - record->begin_ns) * 1e-9;
-    shares.add(kind_of(*record), seconds);
-    if (!open.empty()) shares.add(kind_of(*open.back()), -seconds);
-    open.push_back(record);
-  }
-  return shares.take();
+TraceSummary summarize(std::span<const TraceFile> ranks, trace::Kind whole) {
+  TraceSummary summary;
+  std::map<std::pair<Work, std::string>, std::vector<double>> sums;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    summary.count = for_each_inside(ranks[rank], whole, [&](const TraceRecord& record, double seconds) {
+      std::vector<double>& of_kind = sums[kind_of(record)];
+      of_kind.resize(ranks.size());
+      of_kind[rank] += seconds;
+    });
+  for (auto& [kind, seconds] : sums) summary.shares.push_back({kind.second, std::move(seconds)});
+  return summary;
 }
 
 }  // namespace sluice

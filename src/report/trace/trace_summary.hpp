@@ -1,21 +1,29 @@
-// Where the time of traced steps goes, by kind of work.
+// Where the time of traced steps and passes of answers goes, by kind of work.
 #pragma once
 
 #include "metrics/trace/trace_file.hpp"
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace sluice {
 
-/// Seconds that the thread that computes spent on a kind of work, over all traced steps.
+/// Seconds that the threads that compute spent on a kind of work, over all traced steps.
 struct TraceShare {
   std::string kind;
-  double seconds = 0;
+  std::vector<double> seconds;  ///< seconds of each rank
 };
 
-/// Kinds of work of a rank's steps, all of them in the same order for every rank; together they are the
-/// steps. A record counts without the records inside it: a wait within an operation is waiting.
-[[nodiscard]] std::vector<TraceShare> trace_shares(const TraceFile& rank);
+/// Seconds by kind of work.
+struct TraceSummary {
+  std::int64_t count = 0;  ///< number of whole steps or passes on a rank
+  std::vector<TraceShare> shares;
+};
+
+/// Sums what ranks did in their records of kind `whole`, which is kStep or kPass. The kinds of work together
+/// are these records. A record counts without the records inside it: a wait within an operation is waiting.
+[[nodiscard]] TraceSummary summarize(std::span<const TraceFile> ranks, trace::Kind whole);
 
 }  // namespace sluice
