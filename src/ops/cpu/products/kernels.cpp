@@ -1,5 +1,7 @@
 #include "ops/cpu/products/kernels.hpp"
 
+#include "ops/cpu/products/arm.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -10,6 +12,8 @@ namespace {
 constexpr const ProductKernel* kKernels[] = {
 #if defined(__x86_64__)
     &kAvx512, &kAvx2, &kAvx,
+#elif defined(__aarch64__)
+    &kNeon,
 #endif
     &kAnyProcessor};
 
