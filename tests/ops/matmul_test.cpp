@@ -2,9 +2,10 @@
 
 #include "ops/cpu/few_rows.hpp"
 #include "ops/cpu/kernel.hpp"
+#include "ops/cpu/level.hpp"
+#include "ops/cpu/matmul.hpp"
 #include "ops/cpu/onednn_matmul.hpp"
 #include "ops/cpu/products/product.hpp"
-#include "ops/cpu/tiles/block.hpp"
 #include "ops/op_check.hpp"
 
 #include <ATen/ops/mm.h>
@@ -144,7 +145,8 @@ TEST(Matmul, from_widened_factors_is_the_same_for_a_row_whatever_lies_beside_it)
   const at::Tensor a = numbers({530, 700}, at::kBFloat16), weight = numbers({90, 700}, at::kBFloat16, 2);
   const auto product = [&](std::int64_t first, std::int64_t rows) {
     const at::Tensor some = a.narrow(0, first, rows), out = at::empty({rows, 90}, at::kBFloat16);
-    cpu::widening_matmul({out.data_ptr(), 90, false, false}, {cpu::kernel::bits(some), rows, 700, 700, 1},
+    cpu::widening_matmul(cpu::widening_kernel(), {out.data_ptr(), 90, false, false},
+                         {cpu::kernel::bits(some), rows, 700, 700, 1},
                          {cpu::kernel::bits(weight), 90, 700, 700, 1});
     return out;
   };

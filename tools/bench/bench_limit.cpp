@@ -7,8 +7,8 @@
 #include "base/bytes.hpp"
 #include "base/error.hpp"
 #include "machine_limit.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/cpu/onednn_matmul.hpp"
-#include "ops/cpu/tiles/block.hpp"
 #include "ops/runtime/library.hpp"
 
 #include <fmt/core.h>

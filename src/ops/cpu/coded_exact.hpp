@@ -5,7 +5,7 @@
 #include "ops/cpu/coded_tile.hpp"
 #include "ops/cpu/few_rows.hpp"
 #include "ops/cpu/lanes.hpp"
-#include "ops/cpu/tiles/block.hpp"
+#include "ops/cpu/tiles/layout.hpp"
 
 #include <array>
 #include <bit>

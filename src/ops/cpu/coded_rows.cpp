@@ -2,8 +2,8 @@
 
 #include "ops/cpu/coded_exact.hpp"
 #include "ops/cpu/coded_int8.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/cpu/row_products.hpp"
-#include "ops/cpu/tiles/instructions.hpp"
 
 #include <algorithm>
 
@@ -84,28 +84,6 @@ bool multiply_exactly([[maybe_unused]] const at::Tensor& out, const at::Tensor& 
   return false;
 }
 
-enum class Int8Means : std::uint8_t { kNone, kAvx2, kVnni };
-
-Int8Means find_int8_means() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  const auto has = [](auto... supported) { return (... && (supported != 0)); };
-  if (has(__builtin_cpu_supports("avx512vnni"), __builtin_cpu_supports("avx512bw"),
-          __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512vl")) &&
-      user_allows({"VNNI", "BF16", "FP16", "AVX10", "AMX"}))
-    return Int8Means::kVnni;
-  if (has(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("fma")) &&
-      user_allows({"AVX2", "AVX512", "AVX10"}))
-    return Int8Means::kAvx2;
-#endif
-  return Int8Means::kNone;
-}
-
-Int8Means own_int8_means() {
-  static const Int8Means means = find_int8_means();
-  return means;
-}
-
 #if defined(__x86_64__)
 template <template <Codes> class Rows, Codes kCodes>
 bool multiply_rounded(const at::Tensor& out, const at::Tensor& a, std::span<const CodedRows> parts,
@@ -133,8 +111,8 @@ bool multiply_rounded(const at::Tensor& out, const at::Tensor& a, std::span<cons
 
 bool multiply_rounded(const at::Tensor& out, const at::Tensor& a, std::span<const CodedRows> parts) {
 #if defined(__x86_64__)
-  if (own_int8_means() == Int8Means::kVnni) return multiply_rounded<VnniRows>(out, a, parts);
-  if (own_int8_means() == Int8Means::kAvx2) return multiply_rounded<Avx2Rows>(out, a, parts);
+  if (level_here() >= Level::kVnni) return multiply_rounded<VnniRows>(out, a, parts);
+  if (level_here() >= Level::kAvx2) return multiply_rounded<Avx2Rows>(out, a, parts);
 #endif
   return false;
 }
@@ -158,7 +136,7 @@ bool multiply_coded_rows(const at::Tensor& out, const at::Tensor& a, std::span<c
 }
 
 std::string_view int8_means() {
-  return own_int8_means() == Int8Means::kVnni ? "VNNI" : own_int8_means() == Int8Means::kAvx2 ? "AVX2" : "";
+  return level_here() >= Level::kVnni ? "VNNI" : level_here() >= Level::kAvx2 ? "AVX2" : "";
 }
 
 }  // namespace sluice::ops::cpu

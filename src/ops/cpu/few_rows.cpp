@@ -3,8 +3,8 @@
 #include "base/round.hpp"
 #include "ops/cpu/kernel.hpp"
 #include "ops/cpu/lanes.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/cpu/row_products.hpp"
-#include "ops/cpu/tiles/block.hpp"
 #include "ops/cpu/tiles/vectors.hpp"
 
 #include <algorithm>

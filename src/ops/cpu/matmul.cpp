@@ -4,9 +4,11 @@
 #include "base/round.hpp"
 #include "ops/cpu/few_rows.hpp"
 #include "ops/cpu/kernel.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/cpu/onednn_matmul.hpp"
+#include "ops/cpu/products/arm.hpp"
+#include "ops/cpu/products/kernels.hpp"
 #include "ops/cpu/products/product.hpp"
-#include "ops/cpu/tiles/block.hpp"
 #include "ops/cpu/tiles/matmul.hpp"
 #include "ops/runtime/no_view_tracking.hpp"
 #include "ops/runtime/progress_hook.hpp"
@@ -22,6 +24,24 @@
 
 namespace sluice::ops::cpu {
 namespace {
+
+/// Kernels for processors that multiply float32 alone, and the least levels that run them, the best first; the
+/// last one serves everywhere.
+struct WideningKernel {
+  Level level;
+  const products::ProductKernel* kernel;
+};
+constexpr WideningKernel kWideningKernels[] = {
+#if defined(__x86_64__)
+    {Level::kAvx512, &products::kAvx512},
+    {Level::kAvx2, &products::kAvx2},
+    {Level::kAvx, &products::kAvx},
+    {Level::kAny, &products::kAnyProcessor}};
+#elif defined(__aarch64__)
+    {Level::kAny, &products::kNeon}};
+#else
+    {Level::kAny, &products::kAnyProcessor}};
+#endif
 
 /// Returns the number of parts along the larger side of `out` that a product is cut into, one for each
 /// thread.
@@ -86,7 +106,7 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, I
   if (on_tiles)
     tile_matmul({out.data_ptr(), out.stride(0), result}, left, right);
   else
-    widening_matmul({out.data_ptr(), out.stride(0), is_float, adds}, left, right);
+    widening_matmul(widening_kernel(), {out.data_ptr(), out.stride(0), is_float, adds}, left, right);
 }
 
 }  // namespace
@@ -115,11 +135,19 @@ at::Tensor matmul(const at::Tensor& a, const at::Tensor& b) {
   return out;
 }
 
+const products::ProductKernel& widening_kernel() {
+  static const products::ProductKernel& kernel =
+      *std::ranges::find_if(kWideningKernels, [](const WideningKernel& row) {
+         return row.level <= level_here();
+       })->kernel;
+  return kernel;
+}
+
 std::string_view matmul_means() {
   return has_tile_registers()    ? "on tile registers (AMX)"
          : has_tiles()           ? "on vectors (AVX-512)"
          : onednn_has_products() ? "by oneDNN"
-                                 : widening_means();
+                                 : widening_kernel().means;
 }
 
 }  // namespace sluice::ops::cpu

@@ -1,7 +1,7 @@
 #include "ops/cpu/coded_rows.hpp"
 
 #include "encoding/dequantise.hpp"
-#include "ops/cpu/tiles/block.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/matmul.hpp"
 
 #include <ATen/ops/cat.h>

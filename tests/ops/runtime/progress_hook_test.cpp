@@ -1,8 +1,8 @@
 #include "ops/runtime/progress_hook.hpp"
 
 #include "ops/attention.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/cpu/onednn_matmul.hpp"
-#include "ops/cpu/tiles/block.hpp"
 #include "ops/linear.hpp"
 #include "ops/op_check.hpp"
 

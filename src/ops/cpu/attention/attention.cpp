@@ -2,9 +2,9 @@
 
 #include "ops/cpu/attention/score_tile.hpp"
 #include "ops/cpu/kernel.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/cpu/matmul.hpp"
 #include "ops/cpu/tiles/attention.hpp"
-#include "ops/cpu/tiles/block.hpp"
 #include "ops/cpu/token_ids.hpp"
 
 #include <ATen/ops/zeros.h>

@@ -11,10 +11,8 @@ constexpr std::int64_t kRows = 4;
 #endif
 using Loops = MicroKernel<Vectors16, kRows, /*kVectors=*/2>;
 
-bool serves() { return true; }
-
 }  // namespace
 
-SLUICE_PRODUCT_KERNEL(kAnyProcessor, "on short vectors of float32", , Loops, serves);
+SLUICE_PRODUCT_KERNEL(kAnyProcessor, "on short vectors of float32", , Loops);
 
 }  // namespace sluice::ops::cpu::products

@@ -1,6 +1,5 @@
 // Products on processors with AVX.
 #include "ops/cpu/products/kernels.hpp"
-#include "ops/cpu/tiles/instructions.hpp"
 
 #if defined(__x86_64__)
 
@@ -9,11 +8,9 @@ namespace {
 
 using Loops = MicroKernel<Vectors32, /*kRows=*/6, /*kVectors=*/2>;
 
-bool serves() { return user_allows({"AVX"}) && __builtin_cpu_supports("avx") != 0; }
-
 }  // namespace
 
-SLUICE_PRODUCT_KERNEL(kAvx, "on vectors of float32 (AVX)", __attribute__((target("avx"))), Loops, serves);
+SLUICE_PRODUCT_KERNEL(kAvx, "on vectors of float32 (AVX)", __attribute__((target("avx"))), Loops);
 
 }  // namespace sluice::ops::cpu::products
 

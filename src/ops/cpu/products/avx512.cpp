@@ -1,6 +1,5 @@
 // Products on processors with AVX-512, for those that have no vectors of bfloat16.
 #include "ops/cpu/products/kernels.hpp"
-#include "ops/cpu/tiles/instructions.hpp"
 
 #if defined(__x86_64__)
 
@@ -9,15 +8,10 @@ namespace {
 
 using Loops = MicroKernel<Vectors64, /*kRows=*/12, /*kVectors=*/2>;
 
-bool serves() {
-  return user_allows({"AVX512", "AVX10"}) && __builtin_cpu_supports("avx512bw") != 0 &&
-         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-}
-
 }  // namespace
 
 SLUICE_PRODUCT_KERNEL(kAvx512, "on vectors of float32 (AVX-512)",
-                      __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma"))), Loops, serves);
+                      __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma"))), Loops);
 
 }  // namespace sluice::ops::cpu::products
 

@@ -1,11 +1,11 @@
-// The kernels of products by processor, and the one that serves here. Internal to src/ops.
+// The kernels of products by processor. Internal to src/ops.
 #pragma once
 
 #include "ops/cpu/products/micro_kernel.hpp"
 
 namespace sluice::ops::cpu::products {
 
-// The file of a processor defines each of these, and kernels.cpp lists it.
+// The file of a processor defines each of these, and ops/cpu/matmul.cpp lists it.
 #if defined(__x86_64__)
 extern const ProductKernel kAvx512, kAvx2, kAvx;
 #endif
@@ -13,7 +13,7 @@ extern const ProductKernel kAnyProcessor;
 
 /// Defines kernel `kName` from the loops of a MicroKernel, compiled with an attribute of functions.
 // NOLINTBEGIN(bugprone-macro-parentheses): an attribute stands in no parentheses.
-#define SLUICE_PRODUCT_KERNEL(kName, means, attribute, Loops, serves)                                     \
+#define SLUICE_PRODUCT_KERNEL(kName, means, attribute, Loops)                                             \
   namespace {                                                                                             \
   attribute void widen(const Halves& from, float* to, const Runs& runs) { Loops::widen(from, to, runs); } \
   attribute void widen_transposed(const Halves& from, float* to, const Runs& runs) {                      \
@@ -28,12 +28,8 @@ extern const ProductKernel kAnyProcessor;
   }                                                                                                       \
   }                                                                                                       \
   constinit const ProductKernel kName {                                                                   \
-    means, Loops::kBlockRows, Loops::kColumns, serves, widen, widen_transposed, round, multiply           \
+    means, Loops::kBlockRows, Loops::kColumns, widen, widen_transposed, round, multiply                   \
   }
 // NOLINTEND(bugprone-macro-parentheses)
-
-/// The best kernel that this processor runs and ONEDNN_MAX_CPU_ISA allows (the variable that also limits
-/// oneDNN).
-[[nodiscard]] const ProductKernel& kernel_here();
 
 }  // namespace sluice::ops::cpu::products

@@ -44,7 +44,6 @@ struct Sums {
 struct ProductKernel {
   std::string_view means;      ///< For messages: "on vectors of float32 (AVX2)".
   std::int64_t rows, columns;  ///< Size of the largest block of sums that stays in registers.
-  bool (*serves)();            ///< Whether this processor runs them, and ONEDNN_MAX_CPU_ISA allows them.
   /// Writes rows of `from` as rows of `to`.
   void (*widen)(const Halves& from, float* to, const Runs& runs);
   /// Writes rows of `from` as columns of `to`; a run is a multiple of kPackedAtOnce or of `columns` long.

@@ -84,11 +84,9 @@ class Loops : public MicroKernel<Vectors16, /*kRows=*/8, /*kVectors=*/2> {
   }
 };
 
-bool serves() { return true; }
-
 }  // namespace
 
-SLUICE_PRODUCT_KERNEL(kNeon, "on vectors of float32 (NEON)", , Loops, serves);
+SLUICE_PRODUCT_KERNEL(kNeon, "on vectors of float32 (NEON)", , Loops);
 
 }  // namespace sluice::ops::cpu::products
 

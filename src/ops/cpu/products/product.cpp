@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "base/round.hpp"
-#include "ops/cpu/products/kernels.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
 #include <ATen/Parallel.h>
@@ -57,8 +56,13 @@ void pack(const ProductKernel& kernel, const tiles::Operand& side, tiles::Operan
 /// A product, and how it is cut into blocks, which threads share out.
 class Product {
  public:
-  Product(const ProductTarget& out, const tiles::Operand& left, const tiles::Operand& right)
-      : out_(out), left_(left), right_(right), row_blocks_(divide_up(left.lines, kMostRows)) {
+  Product(const ProductKernel& kernel, const ProductTarget& out, const tiles::Operand& left,
+          const tiles::Operand& right)
+      : kernel_(kernel),
+        out_(out),
+        left_(left),
+        right_(right),
+        row_blocks_(divide_up(left.lines, kMostRows)) {
     const std::int64_t panels = divide_up(right.lines, kernel_.columns), threads = at::get_num_threads();
     column_blocks_ = divide_up(panels, kMostColumns / kernel_.columns);
     constexpr std::int64_t kMany = 4;  // Blocks of a thread, beyond which a last round costs little.
@@ -124,7 +128,7 @@ class Product {
     }
   }
 
-  const ProductKernel& kernel_ = kernel_here();
+  const ProductKernel& kernel_;
   const ProductTarget& out_;
   const tiles::Operand &left_, &right_;
   std::int64_t row_blocks_, column_blocks_ = 0, panels_ = 0;
@@ -133,10 +137,11 @@ class Product {
 }  // namespace
 }  // namespace products
 
-void widening_matmul(const ProductTarget& out, const tiles::Operand& left, const tiles::Operand& right) {
+void widening_matmul(const products::ProductKernel& kernel, const ProductTarget& out,
+                     const tiles::Operand& left, const tiles::Operand& right) {
   SLUICE_ASSERT(left.depth == right.depth && left.depth > 0,
                 "the two sides of a product have depths {} and {}", left.depth, right.depth);
-  const products::Product product(out, left, right);
+  const products::Product product(kernel, out, left, right);
   constexpr std::int64_t kMinWork = 1 << 19;  // Least number of multiplications of a thread.
   const std::int64_t work =
       std::max<std::int64_t>(1, left.lines * right.lines * left.depth / product.blocks());
@@ -144,7 +149,5 @@ void widening_matmul(const ProductTarget& out, const tiles::Operand& left, const
     for (std::int64_t block = begin; block < end; ++block) product.multiply_block(block);
   });
 }
-
-std::string_view widening_means() { return products::kernel_here().means; }
 
 }  // namespace sluice::ops::cpu

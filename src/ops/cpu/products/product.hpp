@@ -3,10 +3,10 @@
 // pack it once more. Internal to src/ops.
 #pragma once
 
+#include "ops/cpu/products/micro_kernel.hpp"
 #include "ops/cpu/tiles/layout.hpp"
 
 #include <cstdint>
-#include <string_view>
 
 namespace sluice::ops::cpu {
 
@@ -18,11 +18,9 @@ struct ProductTarget {
 };
 
 /// Computes out [left.lines, right.lines] = or += left right, whose depths are equal and > 0. A number is
-/// summed in an order that follows from the depth and the processor. Each thread keeps up to a MiB for its
+/// summed in an order that follows from the depth and the kernel. Each thread keeps up to a MiB for its
 /// next call.
-void widening_matmul(const ProductTarget& out, const tiles::Operand& left, const tiles::Operand& right);
-
-/// Names how products are computed by widening_matmul(), for messages: "on vectors of float32 (AVX2)".
-[[nodiscard]] std::string_view widening_means();
+void widening_matmul(const products::ProductKernel& kernel, const ProductTarget& out,
+                     const tiles::Operand& left, const tiles::Operand& right);
 
 }  // namespace sluice::ops::cpu

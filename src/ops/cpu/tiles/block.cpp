@@ -2,8 +2,6 @@
 
 #ifdef SLUICE_TILES
 
-#include "ops/cpu/tiles/instructions.hpp"
-
 #include <cstring>
 #include <utility>
 
@@ -19,12 +17,6 @@ struct alignas(64) Configuration {
   std::array<std::uint8_t, 16> rows{16, 16, 16, 16, 16, 16, 16, 16};
 };
 constexpr Configuration kConfiguration;
-
-bool processor_has_vectors() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-}
 
 /// Returns a pair of neighbours in depth, repeated sixteen times.
 SLUICE_TILES inline __m512bh repeated(const std::uint16_t* pair) {
@@ -76,29 +68,5 @@ SLUICE_TILES void multiply(const TileRows& left, const TileRows& right, std::int
 }
 
 }  // namespace sluice::ops::cpu::tiles
-
-namespace sluice::ops::cpu {
-
-bool has_tiles() {
-  static const bool has = user_allows({"AMX", "BF16", "FP16", "AVX10"}) && tiles::processor_has_vectors();
-  return has;
-}
-
-bool has_tile_registers() {
-  static const bool has = user_allows({"AMX"}) && tiles::processor_has_vectors() &&
-                          tiles::processor_has_registers() && tiles::system_allows_registers();
-  return has;
-}
-
-}  // namespace sluice::ops::cpu
-
-#else
-
-namespace sluice::ops::cpu {
-
-bool has_tiles() { return false; }
-bool has_tile_registers() { return false; }
-
-}  // namespace sluice::ops::cpu
 
 #endif

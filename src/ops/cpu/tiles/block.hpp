@@ -2,19 +2,8 @@
 // (AVX-512) where it has none. Internal to src/ops.
 #pragma once
 
+#include "ops/cpu/level.hpp"
 #include "ops/cpu/tiles/layout.hpp"
-
-namespace sluice::ops::cpu {
-
-/// Whether the processor multiplies vectors of bfloat16, with or without tile registers, and
-/// ONEDNN_MAX_CPU_ISA does not forbid them (the variable that also limits oneDNN).
-[[nodiscard]] bool has_tiles();
-
-/// Whether blocks are multiplied on tile registers: the processor has them, the system lets this process use
-/// them, and ONEDNN_MAX_CPU_ISA does not forbid them.
-[[nodiscard]] bool has_tile_registers();
-
-}  // namespace sluice::ops::cpu
 
 #ifdef SLUICE_TILES
 

@@ -1,4 +1,4 @@
-#include "ops/cpu/tiles/block.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/runtime/library.hpp"
 
 #include <gmock/gmock.h>
