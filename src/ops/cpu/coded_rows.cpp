@@ -109,7 +109,8 @@ bool multiply_rounded(const at::Tensor& out, const at::Tensor& a, std::span<cons
 }
 #endif
 
-bool multiply_rounded(const at::Tensor& out, const at::Tensor& a, std::span<const CodedRows> parts) {
+bool multiply_rounded([[maybe_unused]] const at::Tensor& out, [[maybe_unused]] const at::Tensor& a,
+                      [[maybe_unused]] std::span<const CodedRows> parts) {
 #if defined(__x86_64__)
   if (level_here() >= Level::kVnni) return multiply_rounded<VnniRows>(out, a, parts);
   if (level_here() >= Level::kAvx2) return multiply_rounded<Avx2Rows>(out, a, parts);
