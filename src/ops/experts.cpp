@@ -51,12 +51,23 @@ class BlockBuffers {
         gate_up_(at::empty({rows, 2 * width}, x.options())),
         activation_(at::empty({rows, width}, x.options())) {}
 
-  [[nodiscard]] at::Tensor inputs(std::int64_t rows) const { return inputs_.narrow(0, 0, rows); }
-  [[nodiscard]] at::Tensor outputs(std::int64_t rows) const { return outputs_.narrow(0, 0, rows); }
-  [[nodiscard]] at::Tensor gate_up(std::int64_t rows) const { return gate_up_.narrow(0, 0, rows); }
-  [[nodiscard]] at::Tensor activation(std::int64_t rows) const { return activation_.narrow(0, 0, rows); }
-  [[nodiscard]] at::Tensor gate_of(const at::Tensor& joint) const { return part_of(joint, 0); }
-  [[nodiscard]] at::Tensor up_of(const at::Tensor& joint) const { return part_of(joint, 1); }
+  /// Buffers of a number of rows.
+  struct Rows {
+    at::Tensor inputs, gate_up, gate, up, activation, outputs;
+  };
+
+  /// The first rows of all buffers. Blocks of an answer's passes have few rows, often as many as the one before.
+  [[nodiscard]] const Rows& rows(std::int64_t count) {
+    if (rows_.inputs.defined() && rows_.inputs.size(0) == count) return rows_;
+    const at::Tensor gate_up = gate_up_.narrow(0, 0, count);
+    rows_ = {inputs_.narrow(0, 0, count),
+             gate_up,
+             part_of(gate_up, 0),
+             part_of(gate_up, 1),
+             activation_.narrow(0, 0, count),
+             outputs_.narrow(0, 0, count)};
+    return rows_;
+  }
 
  private:
   [[nodiscard]] at::Tensor part_of(const at::Tensor& joint, std::int64_t part) const {
@@ -66,6 +77,7 @@ class BlockBuffers {
   std::int64_t hidden_, width_;
   bool interleaved_;
   at::Tensor inputs_, outputs_, gate_up_, activation_;
+  Rows rows_;
 };
 
 /// Average rows per expert, from own tokens, above which own tokens are computed before others arrive. That
@@ -141,41 +153,33 @@ class ExpertPass {
     }
   }
 
-  /// Inputs of a block, and their products with the gate and up matrices of the block's experts.
-  struct Entered {
-    at::Tensor inputs, gate_up;
-  };
-
-  /// Computes the products of the block's first `rows` rows.
-  Entered enter(const RowBlock& block, std::int64_t rows) {
-    const Entered entered{buffers_->inputs(rows), buffers_->gate_up(rows)};
-    on::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers_->inputs(block.padded));
-    multiply_by_experts(parameters_.gate_up, block, entered.inputs, entered.gate_up);
-    add_expert_biases(parameters_.gate_up_bias, block, entered.gate_up);
-    return entered;
+  /// Fills the inputs of a block, and their products with the gate and up matrices of the block's experts.
+  const BlockBuffers::Rows& enter(const RowBlock& block, std::int64_t rows) {
+    const BlockBuffers::Rows& buffers = buffers_->rows(rows);
+    on::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers.inputs);
+    multiply_by_experts(parameters_.gate_up, block, buffers.inputs, buffers.gate_up);
+    add_expert_biases(parameters_.gate_up_bias, block, buffers.gate_up);
+    return buffers;
   }
 
   void forward(const RowBlock& block) {
     const std::int64_t rows = block.count <= kFewRows ? block.count : block.padded;
-    const at::Tensor gate_up = enter(block, rows).gate_up;
-    const at::Tensor activation = buffers_->activation(rows);
-    on::swiglu_rows(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, parameters_.gating);
-    const at::Tensor outputs = buffers_->outputs(rows);
-    multiply_by_experts(parameters_.down, block, activation, outputs);
-    add_expert_biases(parameters_.down_bias, block, outputs);
-    on::add_rows(outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
+    const BlockBuffers::Rows& buffers = enter(block, rows);
+    on::swiglu_rows(buffers.gate, buffers.up, buffers.activation, parameters_.gating);
+    multiply_by_experts(parameters_.down, block, buffers.activation, buffers.outputs);
+    add_expert_biases(parameters_.down_bias, block, buffers.outputs);
+    on::add_rows(buffers.outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
   void backward(const RowBlock& block) {
-    const Entered entered = enter(block, block.padded);
-    const at::Tensor &inputs = entered.inputs, &gate_up = entered.gate_up;
-    const at::Tensor d_outputs = buffers_->outputs(block.padded);
+    const BlockBuffers::Rows& buffers = enter(block, block.padded);
+    const at::Tensor &inputs = buffers.inputs, &gate_up = buffers.gate_up, &activation = buffers.activation;
+    const at::Tensor& d_outputs = buffers.outputs;
     on::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);
-    const at::Tensor activation = buffers_->activation(block.padded);
     const ExpertOutputGradient of_down(parameters_.down, block, d_outputs);
     of_down.multiply(activation);  // gradient of the activation, before it is weighted
-    on::weighted_swiglu_backward(buffers_->gate_of(gate_up), buffers_->up_of(gate_up), activation, block,
-                                 tokens_.weights, d_weights_, parameters_.gating);
+    on::weighted_swiglu_backward(buffers.gate, buffers.up, activation, block, tokens_.weights, d_weights_,
+                                 parameters_.gating);
     if (const at::Tensor& biases = parameters_.down_bias.value; biases.defined())
       on::add_bias_products(d_outputs, block, biases, d_weights_);
     const ExpertOutputGradient of_gate_up(parameters_.gate_up, block, gate_up);

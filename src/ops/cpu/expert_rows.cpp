@@ -70,7 +70,7 @@ void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices,
                   source + static_cast<std::size_t>(block.slots[row] / choices) * row_bytes, row_bytes);
   });
   std::memset(target + static_cast<std::size_t>(block.count) * row_bytes, 0,
-              static_cast<std::size_t>(block.padded - block.count) * row_bytes);
+              static_cast<std::size_t>(out.size(0) - block.count) * row_bytes);
 }
 
 void add_rows(const at::Tensor& rows, const RowBlock& block, std::int64_t choices, const at::Tensor& weights,

@@ -8,7 +8,7 @@
 
 namespace sluice::ops::cpu {
 
-/// Copies the tokens of the block, rows of x [N, H], to out [padded, H].
+/// Copies the tokens of the block, rows of x [N, H], to out, whose other rows become zero.
 void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices, const at::Tensor& out);
 
 /// Adds rows [padded, H] to sums [N, H] (float32), each times its choice's weight in weights [N, k], rounded
