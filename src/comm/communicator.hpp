@@ -65,15 +65,17 @@ class Work {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Bytes sent and received by this rank through a communicator since it was made.
+/// Bytes sent and received by this rank through a communicator since it was made, and its messages.
 struct Traffic {
   std::int64_t sent_bytes = 0;
   std::int64_t received_bytes = 0;
+  std::int64_t sent_messages = 0;  ///< messages by MPI, empty ones too; one that is cut counts once
 };
 
 /// The sum of two communicators' traffic.
 [[nodiscard]] inline Traffic operator+(const Traffic& a, const Traffic& b) {
-  return {a.sent_bytes + b.sent_bytes, a.received_bytes + b.received_bytes};
+  return {a.sent_bytes + b.sent_bytes, a.received_bytes + b.received_bytes,
+          a.sent_messages + b.sent_messages};
 }
 
 /// A group of ranks and its collectives. Calls marked "Collective" must be made by all of its ranks in the
@@ -134,10 +136,13 @@ class Communicator {
   /// element-wise sum over ranks of its range of counts[r] elements. Sums in float32 in rank order, so the
   /// result does not depend on timing. `out` may be the rank's own place inside `in`. Staging is bounded
   /// (size() x 1 MiB, or some 16 MiB if that is less), whatever the counts. Goes on while this rank waits for
-  /// other operations, and in advance().
+  /// other operations, and in advance(). `sent` is the type in which elements travel: float32, or in main memory
+  /// bfloat16, to which every rank's part is then rounded before it is added, the receiving rank's own too; a
+  /// single rank rounds nothing.
   [[nodiscard]] virtual Work reduce_scatter_sum(const float* in, float* out,
                                                 std::span<const std::int64_t> counts,
-                                                StreamHandle stream = nullptr) = 0;
+                                                StreamHandle stream = nullptr,
+                                                DType sent = DType::kFloat32) = 0;
 
   /// Collective over this communicator. Element-wise over ranks, in rank order; every rank gets the same
   /// bits.

@@ -40,7 +40,7 @@ Work SoloCommunicator::all_gather(const void* in, void* out, std::span<const std
 }
 
 Work SoloCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
-                                          StreamHandle) {
+                                          StreamHandle, DType) {
   return copy(in, out, counts.front() * static_cast<std::int64_t>(sizeof(float)));
 }
 

@@ -25,7 +25,7 @@ class SoloCommunicator : public Communicator {
   [[nodiscard]] Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
                                 StreamHandle stream) override;
   [[nodiscard]] Work reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
-                                        StreamHandle stream) override;
+                                        StreamHandle stream, DType sent) override;
   void all_reduce_sum(std::span<double>, StreamHandle) override {}
   void all_reduce_sum(std::span<std::int64_t>, StreamHandle) override {}
   void all_reduce_max(std::span<std::int64_t>, StreamHandle) override {}

@@ -94,11 +94,11 @@ Work StagedCommunicator::all_gather(const void* in, void* out, std::span<const s
 }
 
 Work StagedCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
-                                            StreamHandle) {
+                                            StreamHandle, DType type) {
   auto sent = bytes_of(in, sum(counts) * kFloatBytes);
   auto received = draft_of(out, counts[static_cast<std::size_t>(rank())] * kFloatBytes);
   Work work = below_.reduce_scatter_sum(reinterpret_cast<const float*>(sent->data()),
-                                        reinterpret_cast<float*>(received->data()), counts);
+                                        reinterpret_cast<float*>(received->data()), counts, nullptr, type);
   return staged(std::move(work), std::move(sent), std::move(received));
 }
 

@@ -37,7 +37,7 @@ class StagedCommunicator final : public Communicator {
   [[nodiscard]] Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
                                 StreamHandle stream) override;
   [[nodiscard]] Work reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
-                                        StreamHandle stream) override;
+                                        StreamHandle stream, DType sent) override;
   void all_reduce_sum(std::span<double> values, StreamHandle stream) override {
     below_.all_reduce_sum(values, stream);
   }

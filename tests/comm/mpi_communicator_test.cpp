@@ -142,17 +142,25 @@ float term(int rank, std::int64_t index) {
   return rank == 1 ? -1e7F * phase : 1e7F * phase + 1 / phase;
 }
 
-void expect_reduced(Communicator& comm, const Counts& counts, bool in_place) {
+/// A term as it is added.
+float sent_term(const Communicator& comm, int rank, std::int64_t index, DType sent) {
+  const float exact = term(rank, index);
+  return sent == DType::kFloat32 || comm.size() == 1 ? exact : bfloat16_value(bfloat16_bits(exact));
+}
+
+void expect_reduced(Communicator& comm, const Counts& counts, bool in_place, DType sent = DType::kFloat32) {
   std::vector<float> in(static_cast<std::size_t>(sum_of(counts)));
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = term(comm.rank(), static_cast<std::int64_t>(i));
   const std::int64_t begin = offset_of(counts, comm.rank());
   const std::int64_t count = counts[static_cast<std::size_t>(comm.rank())];
   std::vector<float> own(static_cast<std::size_t>(count));
   float* out = in_place ? in.data() + begin : own.data();
-  comm.reduce_scatter_sum(in.data(), out, counts).wait();
+  const std::int64_t before = comm.traffic().sent_bytes;
+  comm.reduce_scatter_sum(in.data(), out, counts, nullptr, sent).wait();
+  EXPECT_EQ(comm.traffic().sent_bytes - before, (sum_of(counts) - count) * size_of(sent));
   for (std::int64_t i = 0; i < count; ++i) {
-    float expected = term(0, begin + i);
-    for (int rank = 1; rank < comm.size(); ++rank) expected += term(rank, begin + i);
+    float expected = sent_term(comm, 0, begin + i, sent);
+    for (int rank = 1; rank < comm.size(); ++rank) expected += sent_term(comm, rank, begin + i, sent);
     ASSERT_EQ(out[i], expected) << "element " << i;
   }
 }
@@ -165,8 +173,24 @@ TEST_P(MpiCommunicatorTest, reduce_scatter_sums_in_rank_order) {
   }
 }
 
+TEST_P(MpiCommunicatorTest, reduce_scatter_rounds_every_ranks_part_once_where_bfloat16_is_sent) {
+  for (const Counts& counts : {Counts{100, 100, 100}, Counts{1, 2500, 7}, Counts{0, 0, 90}})
+    for (const bool in_place : {false, true})
+      expect_reduced(*comm_, per_rank(counts), in_place, DType::kBFloat16);
+}
+
 TEST_P(MpiCommunicatorTest, reduce_scatter_goes_through_many_pieces_of_staging) {
-  expect_reduced(*comm_, many_pieces(), true);
+  for (const DType sent : {DType::kFloat32, DType::kBFloat16})
+    expect_reduced(*comm_, many_pieces(), true, sent);
+}
+
+TEST_P(MpiCommunicatorTest, counts_messages_empty_ones_too) {
+  const std::int64_t before = comm_->traffic().sent_messages, others = comm_->size() - 1;
+  comm_->barrier();
+  EXPECT_EQ(comm_->traffic().sent_messages - before, others);
+  double number = 1;
+  comm_->all_reduce_sum(std::span(&number, 1));
+  EXPECT_EQ(comm_->traffic().sent_messages - before, 2 * others);
 }
 
 TEST_P(MpiCommunicatorTest, reduce_scatter_goes_on_while_others_are_waited_for) {

@@ -25,7 +25,7 @@ TEST(SoloCommunicator, gives_collectives_their_own_part) {
   std::array<float, 2> gathered{}, reduced{}, exchanged{};
   const std::array<std::int64_t, 1> bytes{sizeof in}, counts{2};
   self.all_gather(in.data(), gathered.data(), bytes, nullptr).wait();
-  self.reduce_scatter_sum(in.data(), reduced.data(), counts, nullptr).wait();
+  self.reduce_scatter_sum(in.data(), reduced.data(), counts, nullptr, DType::kFloat32).wait();
   self.all_to_all(in.data(), bytes, exchanged.data(), bytes, nullptr).wait();
   EXPECT_EQ(gathered, in);
   EXPECT_EQ(reduced, in);

@@ -142,6 +142,7 @@ void MpiCommunicator::send_counted(MpiRequests& requests, const void* data, std:
                                    int tag) {
   requests.send(data, bytes, to, tag);
   traffic_.sent_bytes += bytes;
+  ++traffic_.sent_messages;
 }
 
 void MpiCommunicator::receive_counted(MpiRequests& requests, void* data, std::int64_t bytes, int from,
@@ -175,8 +176,8 @@ void MpiCommunicator::barrier() {
   const Collective collective = begin(Kind::kBarrier);
   MpiRequests requests = requests_of(collective);
   for (int step = 1; step < size_; ++step) {
-    requests.receive(nullptr, 0, (rank_ + size_ - step) % size_, collective.tag);
-    requests.send(nullptr, 0, (rank_ + step) % size_, collective.tag);
+    receive_counted(requests, nullptr, 0, (rank_ + size_ - step) % size_, collective.tag);
+    send_counted(requests, nullptr, 0, (rank_ + step) % size_, collective.tag);
   }
   wait_for(requests, *background_, *limit_, collective.operation);
 }

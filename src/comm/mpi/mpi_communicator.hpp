@@ -52,7 +52,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] Work all_gather(const void* in, void* out, std::span<const std::int64_t> bytes,
                                 StreamHandle stream) override;
   [[nodiscard]] Work reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
-                                        StreamHandle stream) override;
+                                        StreamHandle stream, DType sent) override;
   void all_reduce_sum(std::span<double> values, StreamHandle stream) override;
   void all_reduce_sum(std::span<std::int64_t> values, StreamHandle stream) override;
   void all_reduce_max(std::span<std::int64_t> values, StreamHandle stream) override;
@@ -94,7 +94,7 @@ class MpiCommunicator final : public Communicator {
   void receive_counted(MpiRequests& requests, void* data, std::int64_t bytes, int from, int tag);
   [[nodiscard]] Work work(MpiRequests requests, const Operation& operation) const;
 
-  template <class T, class Combine>
+  template <class T, class Sent, class Combine>
   class ReduceScatter;
 
   /// all_gather() as a part of a collective that has begun.

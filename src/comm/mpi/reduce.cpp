@@ -1,5 +1,6 @@
 // Reductions of MpiCommunicator. MPI's own have no bfloat16 and may sum in any order; these exchange parts
 // and sum in rank order.
+#include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "base/round.hpp"
@@ -8,10 +9,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace sluice {
@@ -24,11 +27,22 @@ std::int64_t staging_bytes_per_rank(int ranks) {
   return std::clamp(kTogether / ranks, kMin, kMax);
 }
 
+/// An element that travels as bfloat16.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+
+  explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  static void round(const float* values, BFloat16* rounded, std::int64_t count) {
+    convert_elements(values, DType::kFloat32, rounded, DType::kBFloat16, count);
+  }
+};
+
 }  // namespace
 
 /// Reduce-scatter in rounds, each with a piece of all ranges. Two rounds are in flight at a time, in two
-/// halves of the staging memory: while one is combined, the next one arrives.
-template <class T, class Combine>
+/// halves of the staging memory: while one is combined, the next one arrives. Elements travel as `Sent`; if that
+/// is another type than T, what is sent is staged as well.
+template <class T, class Sent, class Combine>
 class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable {
  public:
   ReduceScatter(MpiCommunicator& comm, const Collective& collective, const T* in, T* out,
@@ -44,8 +58,9 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
         piece_(staging_bytes_per_rank(comm.size_) / kFlights / std::int64_t{sizeof(T)}),
         rounds_(divide_up(*std::max_element(counts.begin(), counts.end()), piece_)),
         slot_elements_(std::min(piece_, own().count())),
-        slots_(std::make_unique_for_overwrite<T[]>(
-            static_cast<std::size_t>(kFlights * comm.size_ * slot_elements_))) {
+        slots_(make_slots(slot_elements_)),
+        sent_elements_(std::min(piece_, *std::max_element(counts.begin(), counts.end()))),
+        sent_(kIsRounded ? make_slots(sent_elements_) : nullptr) {
     for (std::int64_t round = 0; round < std::min(rounds_, kFlights); ++round) start(round);
     background_->add(*this);
   }
@@ -83,14 +98,31 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   }
 
   static constexpr std::int64_t kFlights = 2;
+  static constexpr bool kIsRounded = !std::is_same_v<T, Sent>;
 
+  [[nodiscard]] std::unique_ptr<Sent[]> make_slots(std::int64_t elements) const {
+    return std::make_unique_for_overwrite<Sent[]>(
+        static_cast<std::size_t>(kFlights * comm_.size_ * elements));
+  }
   [[nodiscard]] const Range& range(int rank) const { return ranges_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Range& own() const { return range(comm_.rank_); }
   [[nodiscard]] std::optional<MpiRequests>& flight(std::int64_t round) {
     return flights_[static_cast<std::size_t>(round % kFlights)];
   }
-  [[nodiscard]] T* slot(std::int64_t round, int from) const {
+  [[nodiscard]] Sent* slot(std::int64_t round, int from) const {
     return slots_.get() + (round % kFlights * comm_.size_ + from) * slot_elements_;
+  }
+
+  /// The piece of a round that goes to a rank, or stays here, as it is sent.
+  [[nodiscard]] const Sent* piece(std::int64_t round, int to, std::int64_t length) const {
+    const T* const values = in_ + range(to).begin + round * piece_;
+    if constexpr (kIsRounded) {
+      Sent* const rounded = sent_.get() + (round % kFlights * comm_.size_ + to) * sent_elements_;
+      Sent::round(values, rounded, length);
+      return rounded;
+    } else {
+      return values;
+    }
   }
 
   void start(std::int64_t round) {
@@ -99,21 +131,21 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
     for (int step = 1; step < size; ++step) {
       const int from = (rank + size - step) % size;
       if (const std::int64_t length = piece_length(own(), round); length > 0)
-        comm_.receive_counted(requests, slot(round, from), length * std::int64_t{sizeof(T)}, from,
+        comm_.receive_counted(requests, slot(round, from), length * std::int64_t{sizeof(Sent)}, from,
                               collective_.tag);
       const int to = (rank + step) % size;
       if (const std::int64_t length = piece_length(range(to), round); length > 0)
-        comm_.send_counted(requests, in_ + range(to).begin + round * piece_, length * std::int64_t{sizeof(T)},
-                           to, collective_.tag);
+        comm_.send_counted(requests, piece(round, to, length), length * std::int64_t{sizeof(Sent)}, to,
+                           collective_.tag);
     }
   }
 
   void combine(std::int64_t round) {
-    const std::int64_t offset = round * piece_;
-    std::vector<const T*> parts;
+    const std::int64_t length = piece_length(own(), round);
+    std::vector<const Sent*> parts;
     for (int from = 0; from < comm_.size_; ++from)
-      parts.push_back(from == comm_.rank_ ? in_ + own().begin + offset : slot(round, from));
-    combine_in_rank_order<T>(parts, out_ + offset, piece_length(own(), round), combine_);
+      parts.push_back(from == comm_.rank_ ? piece(round, from, length) : slot(round, from));
+    combine_in_rank_order<T, Sent>(parts, out_ + round * piece_, length, combine_);
   }
 
   MpiCommunicator& comm_;
@@ -125,19 +157,25 @@ class MpiCommunicator::ReduceScatter final : public Work::Impl, public Pollable 
   T* out_;
   std::vector<Range> ranges_;
   std::int64_t piece_, rounds_, slot_elements_;
-  std::unique_ptr<T[]> slots_;
+  std::unique_ptr<Sent[]> slots_;  ///< pieces that arrive
+  std::int64_t sent_elements_;     ///< elements of the largest piece that is sent
+  /// Pieces that are sent, and this rank's own, if they are rounded; else null.
+  std::unique_ptr<Sent[]> sent_;
   std::array<std::optional<MpiRequests>, kFlights> flights_;
   std::int64_t combined_ = 0;  ///< number of rounds that have been combined
 };
 
 Work MpiCommunicator::reduce_scatter_sum(const float* in, float* out, std::span<const std::int64_t> counts,
-                                         StreamHandle stream) {
+                                         StreamHandle stream, DType sent) {
   SLUICE_ASSERT(stream == nullptr,
                 "the MPI backend moves host memory, but was given an accelerator's stream");
   SLUICE_ASSERT(std::ssize(counts) == size_, "reduce_scatter_sum was given {} parts for {} ranks",
                 counts.size(), size_);
-  using Sum = ReduceScatter<float, std::plus<>>;
-  return Work(std::make_unique<Sum>(*this, begin(Kind::kReduceScatter), in, out, counts, std::plus<>()));
+  const auto start = [&]<class Sent>(Sent) {
+    using Sum = ReduceScatter<float, Sent, std::plus<>>;
+    return Work(std::make_unique<Sum>(*this, begin(Kind::kReduceScatter), in, out, counts, std::plus<>()));
+  };
+  return sent == DType::kBFloat16 && size_ > 1 ? start(BFloat16()) : start(float());
 }
 
 template <class T, class Combine>
@@ -153,12 +191,12 @@ void MpiCommunicator::all_reduce(Kind kind, std::span<T> values, Combine combine
     gather(collective, values.data(), all.data(), bytes).wait();
     std::vector<const T*> parts;
     for (std::size_t from = 0; from < ranks; ++from) parts.push_back(all.data() + from * values.size());
-    return combine_in_rank_order<T>(parts, values.data(), count, combine);
+    return combine_in_rank_order<T, T>(parts, values.data(), count, combine);
   }
   std::vector<std::int64_t> counts;
   for (int part = 0; part < size_; ++part) counts.push_back(equal_part(count, size_, part).count());
   T* const own = values.data() + equal_part_begin(count, size_, rank_);
-  ReduceScatter<T, Combine>(*this, collective, values.data(), own, counts, combine).wait();
+  ReduceScatter<T, T, Combine>(*this, collective, values.data(), own, counts, combine).wait();
   all_gather(own, values.data(), times(counts, sizeof(T)), nullptr).wait();
 }
 

@@ -177,7 +177,8 @@ class NcclCommunicator final : public Communicator {
   Work all_gather(const void* in, void* out, Bytes bytes, StreamHandle stream) override;
   Work all_to_all(const void* in, Bytes send_bytes, void* out, Bytes receive_bytes,
                   StreamHandle stream) override;
-  Work reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream) override;
+  Work reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream,
+                          DType sent) override;
 
  private:
   static std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
@@ -266,7 +267,9 @@ Work NcclCommunicator::all_to_all(const void* in, Bytes send_bytes, void* out, B
   });
 }
 
-Work NcclCommunicator::reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream) {
+Work NcclCommunicator::reduce_scatter_sum(const float* in, float* out, Bytes counts, StreamHandle stream,
+                                          DType sent) {
+  SLUICE_ASSERT(sent == DType::kFloat32, "gradients on GPUs cannot be sent in {}", name_of(sent));
   const auto own = static_cast<std::size_t>(rank());
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != rank())
