@@ -17,15 +17,19 @@ namespace {
 
 LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews& views, std::size_t layer,
                                  const ops::Dropout* dropout, Adapters adapters) {
-  const LayerViews view(views, static_cast<int>(layer), dropout, adapters);
-  LayerParameters out;
-  out.input_norm = view[blocks::norms::kInput];
-  out.mlp_norm = view[blocks::norms::before_mlp(config)];
-  if (config.branch_norms) {
-    out.behind_mixer = view[blocks::norms::kPostAttention];
-    out.behind_mlp = view[blocks::norms::kPostMlp];
-  }
+  const int index = static_cast<int>(layer);
+  const LayerViews view(views, index, dropout, adapters);
+  const auto norm = [&](std::string_view name, bool is_there) {
+    return is_there ? view[name] : ops::Parameter{};
+  };
+  const bool has_mixer = config.has_mixer(index), has_mlp = config.has_mlp(index);
+  LayerParameters out{.input_norm = norm(blocks::norms::kInput, has_mixer),
+                      .mlp_norm = norm(blocks::norms::before_mlp(config), has_mlp),
+                      .behind_mixer = norm(blocks::norms::kPostAttention, has_mixer && config.branch_norms),
+                      .behind_mlp = norm(blocks::norms::kPostMlp, has_mlp && config.branch_norms)};
   switch (config.attention[layer]) {
+    case AttentionKind::kNone:
+      break;
     case AttentionKind::kFull:
       out.mixer = attention_parameters(config, view);
       break;
@@ -43,11 +47,13 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
       break;
   }
   switch (config.layers[layer]) {
+    case MlpKind::kNone:
+      break;
     case MlpKind::kDense:
-      out.mlp = dense_mlp_parameters(view);
+      out.dense = dense_mlp_parameters(view);
       break;
     case MlpKind::kMoe:
-      out.mlp = moe_parameters(config, view);
+      out.moe = moe_parameters(config, view);
       break;
   }
   return out;
@@ -101,6 +107,7 @@ at::Tensor Decoder::branch_gradient(const at::Tensor& d_out) const {
 at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
                                 ops::AttentionRecord& record, ops::Purpose wanted) const {
   const LayerParameters& p = parameters(index);
+  if (!config_.has_mixer(index)) return x;
   // A norm behind the mixer needs its result in backward.
   const ops::Purpose purpose = p.behind_mixer.value.defined() ? ops::Purpose::kOutput : wanted;
   const at::Tensor normalised = block_norm(config_, x, p.input_norm);
@@ -112,8 +119,10 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
       return latent_attention_block(config_, mixer, rotary, normalised, documents, record, purpose);
     else if constexpr (std::is_same_v<Parameters, ShortConvParameters>)
       return short_conv_block(config_, mixer, normalised, documents, purpose);
-    else
+    else if constexpr (std::is_same_v<Parameters, DeltaNetParameters>)
       return delta_net_block(config_, mixer, normalised, documents, purpose);
+    else
+      return at::Tensor();
   };
   return with_branch(x, std::visit(mix, p.mixer), p.behind_mixer);
 }
@@ -121,6 +130,7 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
 at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
                                 const RotaryTables& tables, SequenceCache& cache) const {
   const LayerParameters& p = parameters(index);
+  if (!config_.has_mixer(index)) return x;
   const at::Tensor normalised = block_norm(config_, x, p.input_norm);
   const ops::RotaryTable& rotary = tables.of(kind(index));
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
@@ -130,8 +140,10 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
       return cached_latent_attention_block(config_, mixer, rotary, normalised, parts, cache.latent(index));
     else if constexpr (std::is_same_v<Parameters, ShortConvParameters>)
       return cached_short_conv_block(config_, mixer, normalised, parts, cache.short_conv(index));
-    else
+    else if constexpr (std::is_same_v<Parameters, DeltaNetParameters>)
       return cached_delta_net_block(config_, mixer, normalised, parts, cache.delta_net(index));
+    else
+      return at::Tensor();
   };
   return with_branch(x, std::visit(mix, p.mixer), p.behind_mixer);
 }
@@ -147,18 +159,18 @@ at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingReco
                                  const at::Tensor& probability_grad, ops::TokenExchange& exchange,
                                  const at::Tensor& d_out) const {
   const LayerParameters& p = parameters(index);
+  if (!config_.has_mlp(index)) return mixed;
   const auto rows = [&](const at::Tensor& x) { return x.reshape({-1, config_.hidden_size}); };
   const at::Tensor tokens = rows(block_norm(config_, mixed, p.mlp_norm));
-  const auto* moe = std::get_if<MoeParameters>(&p.mlp);
   const bool is_for_graph = d_out.defined(), has_norm = p.behind_mlp.value.defined();
-  if (moe == nullptr) {
+  if (!p.moe) {
     const bool needs_output = !is_for_graph || has_norm;
-    const at::Tensor fed = dense_mlp(std::get<DenseMlpParameters>(p.mlp), tokens,
-                                     needs_output ? ops::Purpose::kOutput : ops::Purpose::kGraph);
+    const at::Tensor fed =
+        dense_mlp(*p.dense, tokens, needs_output ? ops::Purpose::kOutput : ops::Purpose::kGraph);
     return with_branch(mixed, fed.view_as(mixed), p.behind_mlp);
   }
   const auto feed = [&](const at::Tensor& d_fed) {
-    return moe_block(config_, *moe, tokens, record, sums, probability_grad, exchange, d_fed);
+    return moe_block(config_, *p.moe, tokens, record, sums, probability_grad, exchange, d_fed);
   };
   if (!is_for_graph) {
     const at::Tensor fed = feed({});
@@ -176,17 +188,17 @@ at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingReco
 }
 
 void Decoder::participate_without_tokens(int index, ops::TokenExchange& exchange) const {
-  if (const auto* moe = std::get_if<MoeParameters>(&parameters(index).mlp))
+  if (const auto& moe = parameters(index).moe)
     ops::serve_experts(moe->experts, config_.experts_per_token, exchange);
 }
 
 void Decoder::participate_without_tokens_backward(int index, ops::TokenExchange& exchange) const {
-  if (const auto* moe = std::get_if<MoeParameters>(&parameters(index).mlp))
+  if (const auto& moe = parameters(index).moe)
     ops::serve_experts_backward(moe->experts, config_.experts_per_token, exchange);
 }
 
 RoutingSums Decoder::no_routing(int index) const {
-  if (config_.layers[static_cast<std::size_t>(index)] == MlpKind::kDense) return {};
+  if (!config_.has_experts(index)) return {};
   const at::TensorOptions options(device());
   return {at::zeros({config_.experts}, options.dtype(at::kLong)),
           at::zeros({config_.experts}, options.dtype(at::kDouble)),

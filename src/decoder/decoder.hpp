@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -25,11 +26,15 @@ namespace sluice {
 
 /// Weights of one layer.
 struct LayerParameters {
-  ops::Parameter input_norm, mlp_norm;  ///< weights [hidden] of the norms before the mixer and before the MLP
+  /// Weights [hidden] of the norms before the mixer and before the MLP; undefined for a half that the layer has not.
+  ops::Parameter input_norm, mlp_norm;
   /// Weights [hidden] of the norms behind them; undefined for none.
   ops::Parameter behind_mixer, behind_mlp;
-  std::variant<AttentionParameters, LatentAttentionParameters, DeltaNetParameters, ShortConvParameters> mixer;
-  std::variant<DenseMlpParameters, MoeParameters> mlp;
+  std::variant<std::monostate, AttentionParameters, LatentAttentionParameters, DeltaNetParameters,
+               ShortConvParameters>
+      mixer{};
+  std::optional<DenseMlpParameters> dense{};
+  std::optional<MoeParameters> moe{};
 };
 
 /// What a layer keeps from the first pass of a micro-batch for a later one: choices that a recompute must
@@ -56,7 +61,7 @@ class Decoder {
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out, const ops::TableRows& rows) const;
 
   /// The first half of a layer: x [b, L, hidden] plus the result of its token mixer, of the same
-  /// shape. A graph is kept if x requires a gradient. `record` as in ops::attention(). In a pass for the
+  /// shape; x itself if the layer has none. A graph is kept if x requires a gradient. `record` as in ops::attention(). In a pass for the
   /// graph alone the result is undefined numbers.
   [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
                                        ops::AttentionRecord& record,
@@ -69,7 +74,8 @@ class Decoder {
   /// Rotary tables with a row for each token of the parts.
   [[nodiscard]] RotaryTables rotary_rows(std::span<const SequencePart> parts) const;
 
-  /// The second half of a layer: `mixed` [b, L, hidden] plus the result of its MLP, of the same shape.
+  /// The second half of a layer: `mixed` [b, L, hidden] plus the result of its MLP, of the same shape; `mixed`
+  /// itself if the layer has none.
   /// Collective as moe_block() where the layer has experts; arguments as there, with `d_out` [b, L, hidden].
   /// With `d_out`, in a pass for the graph alone, the result is undefined numbers.
   [[nodiscard]] at::Tensor mlp_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record,

@@ -34,6 +34,7 @@ DeltaNetCache delta_net_cache(const LinearAttentionConfig& linear, std::int64_t 
 std::int64_t bytes_of(const at::Tensor& tensor) {
   return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
 }
+std::int64_t bytes_of(const NoCache& /*cache*/) { return 0; }
 std::int64_t bytes_of(const AttentionCache& cache) { return bytes_of(cache.keys) + bytes_of(cache.values); }
 std::int64_t bytes_of(const LatentCache& cache) { return bytes_of(cache.rows); }
 std::int64_t bytes_of(const ShortConvCache& cache) { return bytes_of(cache.window); }
@@ -47,6 +48,9 @@ SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std:
   const at::TensorOptions options = at::TensorOptions(device).dtype(ops::scalar_type(dtype));
   for (const AttentionKind kind : config.attention) {
     switch (kind) {
+      case AttentionKind::kNone:
+        layers_.emplace_back(NoCache{});
+        break;
       case AttentionKind::kFull:
       case AttentionKind::kSliding:
         layers_.emplace_back(attention_cache(config, slots, positions, options));

@@ -48,6 +48,9 @@ struct ShortConvCache {
   at::Tensor window;  ///< last inputs of the convolution [slots, taps - 1, hidden]
 };
 
+/// Cache of a layer without a token mixer.
+using NoCache = std::monostate;
+
 /// Cache of all layers, allocated once, for `slots` sequences of at most `positions` tokens.
 class SequenceCache {
  public:
@@ -80,7 +83,7 @@ class SequenceCache {
 
  private:
   std::int64_t positions_;
-  std::vector<std::variant<AttentionCache, LatentCache, DeltaNetCache, ShortConvCache>> layers_;
+  std::vector<std::variant<NoCache, AttentionCache, LatentCache, DeltaNetCache, ShortConvCache>> layers_;
 };
 
 /// Consecutive parts with the same number of tokens, which are computed as one batch.

@@ -144,13 +144,15 @@ std::int64_t active_elements(const ModelDescription& model, int index) {
 }  // namespace
 
 int ModelConfig::moe_layer_count() const {
-  return static_cast<int>(std::ranges::count(layers, MlpKind::kMoe));
+  int count = 0;
+  for (int layer = 0; layer < layer_count(); ++layer) count += has_experts(layer) ? 1 : 0;
+  return count;
 }
 
 std::int64_t ModelConfig::moe_layer(std::int64_t among) const {
-  auto layer = layers.begin();
-  while (*layer != MlpKind::kMoe || among-- > 0) ++layer;
-  return layer - layers.begin();
+  int layer = 0;
+  while (!has_experts(layer) || among-- > 0) ++layer;
+  return layer;
 }
 
 std::span<const Architecture> architectures() { return kArchitectures; }

@@ -5,7 +5,6 @@
 #include "model/blocks/norms.hpp"
 #include "model/blocks/rotary.hpp"
 
-#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -51,12 +50,7 @@ void publish_as(std::string name, const std::vector<std::string>& tensors, Param
 ParameterManifest describe_decoder(const ModelConfig& config, DType dtype) {
   ManifestBuilder builder(dtype);
   builder.add(blocks::embedding_and_head::embedding_tensor(config), kOutsideLayers);
-  for (int layer = 0; layer < config.layer_count(); ++layer) {
-    const auto index = static_cast<std::size_t>(layer);
-    builder.add(block_of(config.attention[index]).tensors(config), layer);
-    builder.add(block_of(config.layers[index]).tensors(config), layer);
-    builder.add(blocks::norms::layer_tensors(config), layer);
-  }
+  for (int layer = 0; layer < config.layer_count(); ++layer) builder.add(layer_tensors(config, layer), layer);
   builder.add(blocks::norms::final_tensor(config), kOutsideLayers);
   builder.add(blocks::embedding_and_head::head_tensor(config), kOutsideLayers);
   builder.add(blocks::rotary::tensors(config), kOutsideLayers);

@@ -10,7 +10,7 @@
 namespace sluice {
 
 /// Manifest of a whole decoder in the order of transformers' module tree: embedding, layers, norm, head,
-/// rotary tables. Each layer has its token mixer, its MLP and two norms.
+/// rotary tables. Each layer has its token mixer, its MLP and its norms, as layer_tensors() lists them.
 [[nodiscard]] ParameterManifest describe_decoder(const ModelConfig& config, DType dtype);
 
 /// Publishes whole tensors of the manifest, one behind the other, as one checkpoint tensor `name`.

@@ -4,6 +4,7 @@
 #include "base/dtype.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,12 +12,12 @@
 
 namespace sluice {
 
-/// Feed-forward part of a layer.
-enum class MlpKind : std::uint8_t { kDense, kMoe };
-/// Kind of a layer's token mixer: softmax attention to all earlier tokens or to a window of them, latent
+/// Feed-forward part of a layer; kNone: the layer is its token mixer alone.
+enum class MlpKind : std::uint8_t { kNone, kDense, kMoe };
+/// Kind of a layer's token mixer: none, so that the layer is its MLP alone; softmax attention to all earlier tokens or to a window of them, latent
 /// attention, whose keys and values come from one latent vector per token, a gated delta net, or a gated short
 /// convolution.
-enum class AttentionKind : std::uint8_t { kFull, kSliding, kLatent, kLinear, kShortConv };
+enum class AttentionKind : std::uint8_t { kNone, kFull, kSliding, kLatent, kLinear, kShortConv };
 
 /// Order of the rows of experts' joint gate and up: all gates, then all ups; or alternating, gate 0, up 0,
 /// gate 1, up 1 and so on.
@@ -189,6 +190,16 @@ struct ModelConfig {
     return kind == AttentionKind::kSliding && sliding_rotary ? *sliding_rotary : rotary;
   }
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
+  [[nodiscard]] bool has_mixer(int layer) const {
+    return attention[static_cast<std::size_t>(layer)] != AttentionKind::kNone;
+  }
+  [[nodiscard]] bool has_mlp(int layer) const {
+    return layers[static_cast<std::size_t>(layer)] != MlpKind::kNone;
+  }
+  /// Whether a layer has a router and its experts.
+  [[nodiscard]] bool has_experts(int layer) const {
+    return layers[static_cast<std::size_t>(layer)] == MlpKind::kMoe;
+  }
   [[nodiscard]] int moe_layer_count() const;
   /// Index among all layers of MoE layer number `among`, which is below moe_layer_count().
   [[nodiscard]] std::int64_t moe_layer(std::int64_t among) const;

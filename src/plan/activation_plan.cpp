@@ -16,17 +16,14 @@ namespace sluice {
 namespace {
 
 /// Activations of a layer's two halves.
-struct LayerHalves {
-  BlockActivations mixer, mlp;
+struct LayerHalves : LayerActivationSizes {
   bool is_moe = false;
 };
 
 std::vector<LayerHalves> layer_halves(const ModelConfig& model, const PassSize& pass) {
   std::vector<LayerHalves> layers;
-  for (std::size_t layer = 0; layer < model.layers.size(); ++layer)
-    layers.push_back({block_of(model.attention[layer]).activations(model, pass),
-                      block_of(model.layers[layer]).activations(model, pass),
-                      model.layers[layer] == MlpKind::kMoe});
+  for (int layer = 0; layer < model.layer_count(); ++layer)
+    layers.push_back({layer_activations(model, layer, pass), model.has_experts(layer)});
   // A norm behind a branch keeps the branch, and its gradient passes through.
   for (LayerHalves& layer : layers)
     for (BlockActivations* half : {&layer.mixer, &layer.mlp}) {

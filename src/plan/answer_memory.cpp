@@ -25,8 +25,8 @@ AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& ans
   const std::int64_t slots = answer_slots(answers.sequences, world);
   AnswerMemory memory;
   std::int64_t largest_state = 0;
-  for (const AttentionKind kind : model.attention) {
-    const BlockCache cache = block_of(kind).cache(model, size_of(dtype));
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    const BlockCache cache = layer_cache(model, layer, size_of(dtype));
     memory.cache += slots * (answers.positions * cache.position_bytes + cache.sequence_bytes);
     largest_state = std::max(largest_state, cache.sequence_bytes);
   }

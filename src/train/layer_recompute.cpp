@@ -4,16 +4,16 @@
 
 #include <torch/types.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 namespace sluice {
 
 at::Tensor RouterLosses::probability_grad(const ModelConfig& model, int layer) const {
-  const auto own = model.layers.begin() + layer;
-  if (!probability_grads.defined() || *own != MlpKind::kMoe) return {};
-  return probability_grads.select(0, std::count(model.layers.begin(), own, MlpKind::kMoe));
+  if (!probability_grads.defined() || !model.has_experts(layer)) return {};
+  std::int64_t among = 0;
+  while (model.moe_layer(among) < layer) ++among;
+  return probability_grads.select(0, among);
 }
 
 RecomputedLayers::RecomputedLayers(const Decoder& decoder, Recompute recompute, int lowest_layer,
@@ -68,7 +68,7 @@ at::Tensor RecomputedLayers::recompute_backward(int layer, const TrainedMicroBat
                             losses.probability_grad(decoder_.config(), layer), exchange_, micro_batch.d_x);
   // Overlaps with the exchange of tokens and their gradients; without an exchange one half's graph at a time
   // is enough.
-  const bool is_moe = decoder_.config().layers[index] == MlpKind::kMoe;
+  const bool is_moe = decoder_.config().has_experts(layer);
   if (!first_half.defined() && is_moe && exchange_.travels()) first_half = mix(ops::Purpose::kGraph);
   const at::Tensor d_mixed = ops::graph_gradient(output, mixed, micro_batch.d_x);
   if (!first_half.defined()) first_half = mix(ops::Purpose::kGraph);

@@ -44,13 +44,30 @@ TEST(Blocks, a_layer_holds_the_tensors_of_its_blocks_and_norms) {
     std::vector<std::string> expected, found;
     for (const auto& tensors : {block_of(model.config.attention[layer]).tensors(model.config),
                                 block_of(model.config.layers[layer]).tensors(model.config),
-                                blocks::norms::layer_tensors(model.config)})
+                                blocks::norms::layer_tensors(model.config, static_cast<int>(layer))})
       for (const BlockTensor& tensor : tensors)
         expected.push_back(layer_tensor_name(static_cast<int>(layer), tensor.name));
     for (const TensorInfo& tensor : model.manifest.tensors())
       if (tensor.layer == static_cast<int>(layer)) found.push_back(tensor.name);
     EXPECT_EQ(found, expected);
   }
+}
+
+TEST(Blocks, a_layer_may_be_its_mixer_alone_or_its_mlp_alone) {
+  ModelConfig config = hybrid().config;
+  config.layers[0] = MlpKind::kNone;
+  config.attention[1] = AttentionKind::kNone;
+  std::vector<std::string> mixer = names_of(block_of(AttentionKind::kLinear).tensors(config)),
+                           mlp = names_of(block_of(MlpKind::kMoe).tensors(config));
+  mixer.emplace_back(blocks::norms::kInput);
+  mlp.emplace_back(blocks::norms::kPostAttention);
+  EXPECT_EQ(names_of(layer_tensors(config, 0)), mixer);
+  EXPECT_EQ(names_of(layer_tensors(config, 1)), mlp);
+  EXPECT_EQ(layer_activations(config, 0, kPass).mlp.kept, 0);
+  EXPECT_EQ(layer_activations(config, 1, kPass).mixer.kept, 0);
+  EXPECT_EQ(layer_cache(config, 1, 2).position_bytes + layer_cache(config, 1, 2).sequence_bytes, 0);
+  EXPECT_EQ(config.moe_layer_count(), 1);
+  EXPECT_EQ(config.moe_layer(0), 1);
 }
 
 TEST(Blocks, count_the_layers_that_have_them) {

@@ -7,6 +7,7 @@
 #include "shard/initial_values.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice::test {
@@ -24,7 +25,9 @@ namespace sluice::test {
 struct SmallModel {
   explicit SmallModel(const nlohmann::json& changes = nlohmann::json::object(), DType dtype = DType::kFloat32,
                       const std::vector<std::string>& adapted = {})
-      : description(described(changes, dtype, adapted)),
+      : SmallModel(described(changes, dtype, adapted), dtype) {}
+  SmallModel(ModelDescription of, DType dtype)
+      : description(std::move(of)),
         layouts(make_unit_layouts(description.manifest)),
         plan(layouts, {.world = 1}),
         weights(plan, 0, dtype, MemoryKind::kPrivate, "weights") {

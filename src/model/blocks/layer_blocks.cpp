@@ -6,10 +6,12 @@
 #include "model/blocks/gated_delta_net.hpp"
 #include "model/blocks/latent_attention.hpp"
 #include "model/blocks/moe.hpp"
+#include "model/blocks/norms.hpp"
 #include "model/blocks/short_conv.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 namespace sluice {
 namespace {
@@ -44,6 +46,15 @@ const LayerBlock& find_block(Kind kind) {
   return *found;
 }
 
+/// The blocks of a layer: its token mixer, and those of its MLP, as far as it has them.
+std::vector<const LayerBlock*> blocks_of(const ModelConfig& config, int layer) {
+  const auto index = static_cast<std::size_t>(layer);
+  std::vector<const LayerBlock*> out;
+  if (config.has_mixer(layer)) out.push_back(&block_of(config.attention[index]));
+  if (config.has_mlp(layer)) out.push_back(&block_of(config.layers[index]));
+  return out;
+}
+
 }  // namespace
 
 std::int64_t LayerBlock::count_in(const ModelConfig& config) const {
@@ -57,5 +68,28 @@ std::span<const LayerBlock> layer_blocks() { return kLayerBlocks; }
 const LayerBlock& block_of(AttentionKind kind) { return find_block(kind); }
 
 const LayerBlock& block_of(MlpKind kind) { return find_block(kind); }
+
+std::vector<BlockTensor> layer_tensors(const ModelConfig& config, int layer) {
+  std::vector<BlockTensor> out;
+  const auto add = [&](const std::vector<BlockTensor>& tensors) {
+    out.insert(out.end(), tensors.begin(), tensors.end());
+  };
+  for (const LayerBlock* block : blocks_of(config, layer)) add(block->tensors(config));
+  add(blocks::norms::layer_tensors(config, layer));
+  return out;
+}
+
+LayerActivationSizes layer_activations(const ModelConfig& config, int layer, const PassSize& pass) {
+  LayerActivationSizes out;
+  for (const LayerBlock* block : blocks_of(config, layer))
+    (block->mixes_tokens() ? out.mixer : out.mlp) += block->activations(config, pass);
+  return out;
+}
+
+BlockCache layer_cache(const ModelConfig& config, int layer, std::int64_t element_bytes) {
+  for (const LayerBlock* block : blocks_of(config, layer))
+    if (block->cache != nullptr) return block->cache(config, element_bytes);
+  return {};
+}
 
 }  // namespace sluice

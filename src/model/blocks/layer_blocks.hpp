@@ -6,6 +6,7 @@
 
 #include <span>
 #include <variant>
+#include <vector>
 
 namespace sluice {
 
@@ -29,5 +30,17 @@ struct LayerBlock {
 [[nodiscard]] std::span<const LayerBlock> layer_blocks();
 [[nodiscard]] const LayerBlock& block_of(AttentionKind kind);
 [[nodiscard]] const LayerBlock& block_of(MlpKind kind);
+
+/// Tensors of one layer in the order of the module tree: those of its token mixer, its MLP and its norms.
+[[nodiscard]] std::vector<BlockTensor> layer_tensors(const ModelConfig& config, int layer);
+
+/// Activations of the two halves of a layer; zeros for a half that it does not have.
+struct LayerActivationSizes {
+  BlockActivations mixer, mlp;
+};
+[[nodiscard]] LayerActivationSizes layer_activations(const ModelConfig& config, int layer,
+                                                     const PassSize& pass);
+/// Cache of one layer; zero for a layer without a token mixer.
+[[nodiscard]] BlockCache layer_cache(const ModelConfig& config, int layer, std::int64_t element_bytes);
 
 }  // namespace sluice

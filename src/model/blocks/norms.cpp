@@ -28,11 +28,13 @@ std::string_view before_mlp(const ModelConfig& config) {
   return config.branch_norms ? kPreMlp : kPostAttention;
 }
 
-std::vector<BlockTensor> layer_tensors(const ModelConfig& config) {
+std::vector<BlockTensor> layer_tensors(const ModelConfig& config, int layer) {
   std::vector<BlockTensor> out;
-  for (const std::string_view name : {kInput, kPostAttention, kPreMlp, kPostMlp})
-    if (config.branch_norms || name == kInput || name == kPostAttention)
-      out.push_back(weight(config, name, config.hidden_size));
+  const auto add = [&](std::string_view name) { out.push_back(weight(config, name, config.hidden_size)); };
+  if (config.has_mixer(layer)) add(kInput);
+  if (config.has_mixer(layer) && config.branch_norms) add(kPostAttention);
+  if (config.has_mlp(layer)) add(before_mlp(config));
+  if (config.has_mlp(layer) && config.branch_norms) add(kPostMlp);
   return out;
 }
 

@@ -17,8 +17,8 @@ inline constexpr std::string_view kFinal = "model.norm.weight";
 [[nodiscard]] BlockTensor weight(const ModelConfig& config, std::string_view name, std::int64_t size);
 /// Name of the norm before a layer's MLP.
 [[nodiscard]] std::string_view before_mlp(const ModelConfig& config);
-/// Norms of one layer.
-[[nodiscard]] std::vector<BlockTensor> layer_tensors(const ModelConfig& config);
+/// Norms of one layer: of its mixer and of its MLP, as far as it has them.
+[[nodiscard]] std::vector<BlockTensor> layer_tensors(const ModelConfig& config, int layer);
 [[nodiscard]] BlockTensor final_tensor(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);
 

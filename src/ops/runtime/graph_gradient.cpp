@@ -103,6 +103,7 @@ struct FixedGradient : node::Function<FixedGradient> {
 
 at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
                           GraphAfter after) {
+  if (output.is_same(input)) return d_output;
   if (output.is_cpu()) return gradient_here(output, input, d_output, after);
   at::Tensor gradient;
   std::exception_ptr error;

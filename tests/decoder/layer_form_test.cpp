@@ -1,0 +1,82 @@
+#include "decoder/decoder.hpp"
+#include "model/blocks/layer_blocks.hpp"
+#include "model/manifest_builder.hpp"
+#include "model/small_model.hpp"
+#include "ops/runtime/graph_gradient.hpp"
+#include "support/no_exchange.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kPositions = 6, kWidth = 24;
+constexpr int kMixerAlone = 0, kMlpAlone = 1;
+
+/// A model whose first layer is attention alone, and whose second one is experts alone.
+ModelDescription halves() {
+  ModelDescription model = test::described(nlohmann::json::object(), DType::kFloat32, {});
+  model.config.layers[kMixerAlone] = MlpKind::kNone;
+  model.config.attention[kMlpAlone] = AttentionKind::kNone;
+  model.manifest = describe_decoder(model.config, DType::kFloat32);
+  return model;
+}
+
+class LayerFormTest : public testing::Test {
+ protected:
+  LayerFormTest() {
+    for (int unit = 0; unit < static_cast<int>(model_.layouts.units.size()); ++unit) {
+      views_.bind(unit, model_.weights.unit_data(unit));
+      views_.bind_gradients(unit, reinterpret_cast<float*>(gradients_.unit_data(unit)));
+    }
+  }
+
+  [[nodiscard]] at::Tensor mlp_sublayer(int layer, const at::Tensor& x) {
+    RoutingRecord record;
+    return decoder_.mlp_sublayer(layer, x, record, sums_, {}, all_experts_);
+  }
+  [[nodiscard]] at::Tensor token_mixer(int layer, const at::Tensor& x) {
+    ops::AttentionRecord record;
+    return decoder_.token_mixer(layer, x, {}, record);
+  }
+
+  test::SmallModel model_{halves(), DType::kFloat32};
+  ShardArena gradients_{model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate, "gradients"};
+  ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate};
+  test::NoExchange all_experts_;
+  Decoder decoder_{model_.description.config, views_, kPositions};
+  RoutingSums sums_ = decoder_.no_routing(kMlpAlone);
+  at::Tensor x_ = at::randn({2, kPositions, kWidth}, at::detail::createCPUGenerator(1), at::kFloat);
+};
+
+TEST_F(LayerFormTest, a_half_that_a_layer_has_not_leaves_the_hidden_states_and_their_gradient_as_they_are) {
+  const at::Tensor x = x_.clone().requires_grad_();
+  EXPECT_TRUE(token_mixer(kMlpAlone, x).is_same(x));
+  EXPECT_TRUE(mlp_sublayer(kMixerAlone, x).is_same(x));
+  EXPECT_FALSE(token_mixer(kMixerAlone, x).equal(x));
+  EXPECT_FALSE(mlp_sublayer(kMlpAlone, x).equal(x));
+  const at::Tensor gradient = at::full_like(x_, 0.5);
+  EXPECT_TRUE(ops::graph_gradient(token_mixer(kMlpAlone, x), x, gradient).equal(gradient));
+}
+
+TEST_F(LayerFormTest, a_layer_without_a_mixer_has_no_cache) {
+  const at::NoGradGuard no_grad;
+  SequenceCache cache(model_.description.config, 1, kPositions, DType::kFloat32, at::kCPU);
+  const std::vector<SequencePart> parts{{0, 0, kPositions}};
+  const RotaryTables rotary = decoder_.rotary_rows(parts);
+  const at::Tensor tokens = x_[0];
+  EXPECT_TRUE(decoder_.token_mixer(kMlpAlone, tokens, parts, rotary, cache).is_same(tokens));
+  EXPECT_EQ(cache.bytes(),
+            layer_cache(model_.description.config, kMixerAlone, 4).position_bytes * kPositions);
+  cache.clear(0);
+  EXPECT_TRUE(cache.can_be_shortened());
+}
+
+}  // namespace
+}  // namespace sluice
