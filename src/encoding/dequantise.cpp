@@ -3,7 +3,6 @@
 #include "base/convert_avx2.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
-#include "encoding/coded_rows.hpp"
 #include "encoding/vector_rows.hpp"
 
 #include <array>
@@ -86,6 +85,33 @@ void widen_scales(DType type, const std::byte* scales, std::int64_t count, float
   }
 }
 
+/// Elements of one row of a matrix.
+struct RowElements {
+  const Encoding& encoding;
+  Range columns;
+  const std::byte* codes;   ///< code of the first one
+  const std::byte* scales;  ///< scales from number `first_scale` of the row's grid on
+  std::int64_t first_scale;
+};
+
+/// Dequantises elements of a row to `target`, elements of `size` bytes.
+void dequantise_elements(const RowElements& row, RowFunction row_function, std::byte* target,
+                         std::int64_t size) {
+  const Encoding& encoding = row.encoding;
+  constexpr std::int64_t kBlocks = 128;  // number of blocks whose scales are converted to float32 at a time
+  std::array<float, kBlocks + 1> widened{};  // elements from within a block reach into one more
+  for (std::int64_t column = row.columns.begin; column < row.columns.end;) {
+    const std::int64_t block = column / encoding.block_columns, phase = column % encoding.block_columns;
+    const std::int64_t count = std::min(row.columns.end - column, kBlocks * encoding.block_columns);
+    const std::int64_t done = column - row.columns.begin;
+    read_scales(encoding, row.scales + encoding.scale_bytes({row.first_scale, block}),
+                divide_up(phase + count, encoding.block_columns), widened.data());
+    row_function({row.codes + encoding.code_bytes(done), widened.data(), target + done * size, phase, count,
+                  encoding.block_columns});
+    column += count;
+  }
+}
+
 }  // namespace
 
 VectorLevel best_vector_level() {
@@ -114,26 +140,34 @@ void dequantise(const Encoding& encoding, Range elements, const std::byte* codes
   if (encoding.codes == Codes::kBFloat16)
     return convert_elements(codes, DType::kBFloat16, target, to, elements.count());
   const RowFunction row_function = function_of(encoding.codes, to, level);
-  constexpr std::int64_t kBlocks = 128;  // number of blocks whose scales are converted to float32 at a time
-  std::array<float, kBlocks + 1> widened{};  // elements from within a block reach into one more
   const std::int64_t first_scale = encoding.scales_of(elements).begin, grid_columns = encoding.grid_columns();
-  std::int64_t row = elements.begin / encoding.columns, column = elements.begin % encoding.columns;
   for (std::int64_t at = elements.begin; at < elements.end;) {
-    const std::int64_t block = column / encoding.block_columns, phase = column % encoding.block_columns;
-    const std::int64_t of_row = std::min(elements.end - at, encoding.columns - column);
-    const std::int64_t count = std::min(of_row, kBlocks * encoding.block_columns);
-    const std::int64_t scale = encoding.grid_row_of(row) * grid_columns + block;
-    read_scales(encoding, scales + encoding.scale_bytes({first_scale, scale}),
-                divide_up(phase + count, encoding.block_columns), widened.data());
-    const std::int64_t done = at - elements.begin;
-    row_function({codes + encoding.code_bytes(done), widened.data(), target + done * size_of(to), phase,
-                  count, encoding.block_columns});
-    at += count;
-    column += count;
-    if (column == encoding.columns) {
-      column = 0;
-      ++row;
+    const std::int64_t row = at / encoding.columns, column = at % encoding.columns,
+                       done = at - elements.begin;
+    const Range columns{column, std::min(encoding.columns, column + elements.end - at)};
+    dequantise_elements({encoding, columns, codes + encoding.code_bytes(done), scales,
+                         first_scale - encoding.grid_row_of(row) * grid_columns},
+                        row_function, target + done * size_of(to), size_of(to));
+    at += columns.count();
+  }
+}
+
+void dequantise_block(const CodedRows& rows, Range of, Range columns, DType to, std::byte* target,
+                      std::int64_t stride) {
+  const Encoding& encoding = *rows.encoding;
+  const std::int64_t size = size_of(to), row_bytes = encoding.code_bytes(encoding.columns);
+  const std::byte* codes = rows.codes + of.begin * row_bytes + encoding.code_bytes(columns.begin);
+  const bool is_coded = encoding.codes != Codes::kBFloat16;
+  const RowFunction row_function = is_coded ? function_of(encoding.codes, to, best_vector_level()) : nullptr;
+  const std::int64_t first_grid_row = is_coded ? encoding.grid_row_of(rows.row) : 0;
+  for (std::int64_t row = of.begin; row < of.end; ++row, codes += row_bytes, target += stride * size) {
+    if (!is_coded) {
+      convert_elements(codes, DType::kBFloat16, target, to, columns.count());
+      continue;
     }
+    const std::int64_t grid_rows = encoding.grid_row_of(rows.row + row) - first_grid_row;
+    dequantise_elements({encoding, columns, codes, rows.scales, -grid_rows * encoding.grid_columns()},
+                        row_function, target, size);
   }
 }
 

@@ -154,25 +154,25 @@ class ExpertPass {
   }
 
   /// Fills the inputs of a block, and their products with the gate and up matrices of the block's experts.
-  const BlockBuffers::Rows& enter(const RowBlock& block, std::int64_t rows) {
+  const BlockBuffers::Rows& enter(const RowBlock& block, std::int64_t rows, Uses uses) {
     const BlockBuffers::Rows& buffers = buffers_->rows(rows);
     on::take_rows(tokens_.x, block, tokens_.experts.size(1), buffers.inputs);
-    multiply_by_experts(parameters_.gate_up, block, buffers.inputs, buffers.gate_up);
+    multiply_by_experts(parameters_.gate_up, block, buffers.inputs, buffers.gate_up, uses);
     add_expert_biases(parameters_.gate_up_bias, block, buffers.gate_up);
     return buffers;
   }
 
   void forward(const RowBlock& block) {
     const std::int64_t rows = block.count <= kFewRows ? block.count : block.padded;
-    const BlockBuffers::Rows& buffers = enter(block, rows);
+    const BlockBuffers::Rows& buffers = enter(block, rows, Uses::kOnce);
     on::swiglu_rows(buffers.gate, buffers.up, buffers.activation, parameters_.gating);
-    multiply_by_experts(parameters_.down, block, buffers.activation, buffers.outputs);
+    multiply_by_experts(parameters_.down, block, buffers.activation, buffers.outputs, Uses::kOnce);
     add_expert_biases(parameters_.down_bias, block, buffers.outputs);
     on::add_rows(buffers.outputs, block, tokens_.experts.size(1), tokens_.weights, sums_);
   }
 
   void backward(const RowBlock& block) {
-    const BlockBuffers::Rows& buffers = enter(block, block.padded);
+    const BlockBuffers::Rows& buffers = enter(block, block.padded, Uses::kAgain);
     const at::Tensor &inputs = buffers.inputs, &gate_up = buffers.gate_up, &activation = buffers.activation;
     const at::Tensor& d_outputs = buffers.outputs;
     on::take_rows(tokens_.d_out, block, tokens_.experts.size(1), d_outputs);

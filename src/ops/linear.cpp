@@ -17,11 +17,11 @@ trace::MatrixSize matrix_size(const Parameter& w) { return {w.value.size(0), w.v
 
 struct Linear : node::Function<Linear> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Parameter& w,
-                            Purpose purpose) {
+                            Purpose purpose, Uses uses) {
     context->save_for_backward({x});
     node::keep(context, "w", w);
     if (purpose == Purpose::kGraph) return at::zeros({x.size(0), w.value.size(0)}, x.options());
-    return ops::matmul_transposed(x, w);
+    return ops::matmul_transposed(x, w, uses);
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
@@ -29,20 +29,20 @@ struct Linear : node::Function<Linear> {
     const trace::Span span(trace::Kind::kOperation, "linear backward", matrix_size(w));
     const at::Tensor d_y = grads[0].contiguous();
     if (w.grad.defined()) ops::matmul(w.grad, d_y.t(), context->get_saved_variables()[0], into_gradient(w));
-    return {ops::matmul(d_y, matrix_of(w)), {}, {}};
+    return {ops::matmul(d_y, matrix_of(w)), {}, {}, {}};
   }
 };
 
 /// Linear layer with a LoRA adapter. Backward recomputes the small products, so that only the input is kept.
 struct LoraLinear : node::Function<LoraLinear> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const Weight& w,
-                            Purpose purpose) {
+                            Purpose purpose, Uses uses) {
     const DropoutDraw draw = dropout_draw(*w.lora);
     context->save_for_backward({x});
     node::keep(context, "w", w);
     node::keep(context, "draw", draw);
     if (purpose == Purpose::kGraph) return at::zeros({x.size(0), w.base.value.size(0)}, x.options());
-    at::Tensor y = ops::matmul_transposed(x, w.base);
+    at::Tensor y = ops::matmul_transposed(x, w.base, uses);
     LoraProduct(*w.lora).add_to(y, with_dropout(x, draw));
     return y;
   }
@@ -64,7 +64,7 @@ struct LoraLinear : node::Function<LoraLinear> {
     } else {
       lora.add_input_gradient(d_reduced, d_x);
     }
-    return {d_x, {}, {}};
+    return {d_x, {}, {}, {}};
   }
 };
 
@@ -77,9 +77,11 @@ at::Tensor linear(const at::Tensor& x, const Weight& w, Purpose purpose) {
                 "rows of {} elements do not fit a weight of {} columns", x.size(-1), weight.size(-1));
   // oneDNN's fast kernels need dense matrices.
   const at::Tensor rows = x.contiguous();
-  if (w.lora) return LoraLinear::apply(rows, w, purpose);
-  if (purpose == Purpose::kOutput && !node::wants_graph(x)) return ops::matmul_transposed(rows, w.base);
-  return Linear::apply(rows, w.base, purpose);
+  const bool in_graph = node::wants_graph(x);
+  const Uses uses = in_graph ? Uses::kAgain : Uses::kOnce;
+  if (w.lora) return LoraLinear::apply(rows, w, purpose, uses);
+  if (purpose == Purpose::kOutput && !in_graph) return ops::matmul_transposed(rows, w.base, uses);
+  return Linear::apply(rows, w.base, purpose, uses);
 }
 
 }  // namespace sluice::ops

@@ -13,7 +13,8 @@
 // (of one core, all threads together), with one thread and with N. Best of --rounds: 67108864 and 30 are good.
 //
 // With --products the bfloat16 products of an expert and of a projection instead, of so many rows, beside float32 products of
-// copies, both as shares of the best float32 product of 2048^3: at ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell, for example.
+// copies, both as shares of the best float32 product of 2048^3, and the same output from INT4 codes over it (0: no output, or
+// too few rows, or a product that oneDNN computes): at ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell, for example.
 #include "arguments.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -204,19 +205,21 @@ nlohmann::json as_json(const bench::ProductRate& rate) {
           {"rows", rate.rows},
           {"flop_per_second", rate.flop_per_second},
           {"copies_flop_per_second", rate.copies_flop_per_second},
+          {"codes_flop_per_second", rate.codes_flop_per_second},
           {"float32_flop_per_second", rate.float_rate}};
 }
 
 nlohmann::json run_products(const Arguments& arguments) {
-  fmt::print("compute {}\n{:<30}{:>8}{:>8}{:>10}{:>10}{:>12}\n", ops::means_text(), "product", "threads",
-             "rows", "GFLOP/s", "share", "of copies");
+  fmt::print("compute {}\n{:<30}{:>8}{:>8}{:>10}{:>10}{:>12}{:>12}\n", ops::means_text(), "product",
+             "threads", "rows", "GFLOP/s", "share", "of copies", "INT4/bf16");
   nlohmann::json out;
   for (const int threads : std::set{1, arguments.threads})
     for (const std::int64_t rows : arguments.products)
       for (const bench::ProductRate& rate : bench::measure_products(threads, rows, arguments.rounds)) {
-        fmt::print("{:<30}{:>8}{:>8}{:>10.1f}{:>8.0f} %{:>10.0f} %\n", rate.name, rate.threads, rate.rows,
-                   rate.flop_per_second * 1e-9, rate.flop_per_second / rate.float_rate * 100,
-                   rate.copies_flop_per_second / rate.float_rate * 100);
+        fmt::print("{:<30}{:>8}{:>8}{:>10.1f}{:>8.0f} %{:>10.0f} %{:>12.2f}\n", rate.name, rate.threads,
+                   rate.rows, rate.flop_per_second * 1e-9, rate.flop_per_second / rate.float_rate * 100,
+                   rate.copies_flop_per_second / rate.float_rate * 100,
+                   rate.codes_flop_per_second / rate.flop_per_second);
         std::fflush(stdout);
         out["products"].push_back(as_json(rate));
       }

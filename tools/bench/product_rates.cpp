@@ -1,6 +1,8 @@
 #include "product_rates.hpp"
 
+#include "encoding/quantise.hpp"
 #include "machine_limit.hpp"
+#include "ops/cpu/matmul.hpp"
 #include "ops/matmul.hpp"
 
 #include <ATen/Parallel.h>
@@ -12,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <deque>
 #include <functional>
 #include <tuple>
 
@@ -47,9 +50,34 @@ double seconds_of(const std::function<void()>& call) {
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / at::get_num_threads();
 }
 
-/// The best seconds of a product, and of the same from float32 copies.
+/// The best seconds of a product, of the same from float32 copies, and from codes.
 struct Best {
-  double ours = 1e9, copies = 1e9;
+  double ours = 1e9, copies = 1e9, codes = 1e9;
+};
+
+/// A matrix in INT4, by groups of 32.
+class CodedWeight {
+ public:
+  explicit CodedWeight(const at::Tensor& numbers)
+      : encoding_{.codes = Codes::kInt4,
+                  .scale_type = DType::kBFloat16,
+                  .rows = numbers.size(0),
+                  .columns = numbers.size(1),
+                  .block_rows = 1,
+                  .block_columns = 32} {
+    encoding_.scale_count = encoding_.rows * encoding_.grid_columns();
+    codes_.resize(static_cast<std::size_t>(encoding_.code_bytes(numbers.numel())));
+    scales_.resize(static_cast<std::size_t>(encoding_.scale_bytes()));
+    const at::Tensor values = numbers.to(at::kFloat);
+    quantise_rows(encoding_, encoding_.rows, values.data_ptr<float>(), codes_.data(), scales_.data());
+  }
+  [[nodiscard]] CodedRows rows() const {
+    return {&encoding_, 0, encoding_.rows, codes_.data(), scales_.data()};
+  }
+
+ private:
+  Encoding encoding_;
+  std::vector<std::byte> codes_, scales_;
 };
 
 double best_square_seconds(int rounds) {
@@ -64,8 +92,10 @@ double best_square_seconds(int rounds) {
 Best best_of(const Shape& shape, std::int64_t rows, int rounds) {
   const std::int64_t count = kWeightsBytes / (2 * shape.outputs * shape.inputs);
   std::vector<at::Tensor> weights, gradients;
+  std::deque<CodedWeight> codes;
   for (std::int64_t i = 0; i < count; ++i) {
     weights.push_back(bfloat16_matrix(shape.outputs, shape.inputs));
+    if (shape.pass == Pass::kForward) codes.emplace_back(weights.back());
     gradients.push_back(at::empty({shape.outputs, shape.inputs}, at::kFloat));
   }
   const at::Tensor x = bfloat16_matrix(rows, shape.inputs), d_y = bfloat16_matrix(rows, shape.outputs);
@@ -86,6 +116,11 @@ Best best_of(const Shape& shape, std::int64_t rows, int rounds) {
       };
       best.ours = std::min(best.ours, seconds_of([&] { compute(false); }));
       best.copies = std::min(best.copies, seconds_of([&] { compute(true); }));
+      if (codes.empty()) continue;
+      bool is_computed = false;
+      const CodedRows weight = codes[i].rows();
+      const double seconds = seconds_of([&] { is_computed = ops::cpu::matmul_of_codes(y, x, {&weight, 1}); });
+      if (is_computed) best.codes = std::min(best.codes, seconds);
     }
   return best;
 }
@@ -100,7 +135,8 @@ std::vector<ProductRate> measure_products(int threads, std::int64_t rows, int ro
     const Best best = best_of(shape, rows, rounds);
     square_seconds = std::min(square_seconds, best_square_seconds(1));
     const double flop = 2.0 * static_cast<double>(rows * shape.outputs * shape.inputs);
-    rates.push_back({shape.name, threads, rows, flop / best.ours, flop / best.copies, 0});
+    rates.push_back({shape.name, threads, rows, flop / best.ours, flop / best.copies,
+                     best.codes < 1e9 ? flop / best.codes : 0, 0});
   }
   for (ProductRate& rate : rates) rate.float_rate = 2 * std::pow(kProductSize, 3) / square_seconds;
   return rates;

@@ -91,22 +91,31 @@ bool suits_tiles(const at::Tensor& out, const at::Tensor& a, Into into) {
   return out.numel() * a.size(1) >= kMinWork && has_tiles();
 }
 
-/// Multiplies bfloat16 matrices by the fastest way of this processor.
-void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
-  const bool on_tiles = suits_tiles(out, a, into);
-  if (!on_tiles && onednn_has_products() && onednn_matmul(out, a, b, into)) return;
+/// A matrix of bfloat16 as a side of a product, whose lines are its rows.
+tiles::Operand side_of(const at::Tensor& a) {
   // The stride of a dimension of size one has no meaning.
   const std::int64_t depth = a.size(1);
-  const tiles::Operand left{kernel::bits(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
-  const tiles::Operand right{kernel::bits(b), b.size(1), depth, b.stride(1), depth == 1 ? 1 : b.stride(0)};
+  return {kernel::bits(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
+}
+
+/// Multiplies by kernels of ours.
+void multiply_packed(const at::Tensor& out, const at::Tensor& a, const tiles::Operand& right, Into into,
+                     bool on_tiles) {
   const bool adds = into == Into::kAdd, is_float = out.scalar_type() == at::kFloat;
   const TileResult result = !is_float ? TileResult::kRounded
                             : adds    ? TileResult::kAdds
                                       : TileResult::kReplaces;
   if (on_tiles)
-    tile_matmul({out.data_ptr(), out.stride(0), result}, left, right);
+    tile_matmul({out.data_ptr(), out.stride(0), result}, side_of(a), right);
   else
-    widening_matmul(widening_kernel(), {out.data_ptr(), out.stride(0), is_float, adds}, left, right);
+    widening_matmul(widening_kernel(), {out.data_ptr(), out.stride(0), is_float, adds}, side_of(a), right);
+}
+
+/// Multiplies bfloat16 matrices by the fastest way of this processor.
+void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Into into) {
+  const bool on_tiles = suits_tiles(out, a, into);
+  if (!on_tiles && onednn_has_products() && onednn_matmul(out, a, b, into)) return;
+  multiply_packed(out, a, side_of(b.t()), into, on_tiles);
 }
 
 }  // namespace
@@ -127,6 +136,16 @@ void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Int
   else
     multiply_by_blas(out, a, b, into);
   poll_progress();
+}
+
+bool matmul_of_codes(const at::Tensor& out, const at::Tensor& a, std::span<const CodedRows> weight) {
+  const bool on_tiles = suits_tiles(out, a, Into::kReplace);
+  const bool is_ours = on_tiles || !onednn_has_products();
+  if (!is_ours || a.scalar_type() != at::kBFloat16 || a.size(0) <= kFewRows || !tiles::can_be_side(weight))
+    return false;
+  multiply_packed(out, a, {nullptr, out.size(1), a.size(1), 0, 1, weight}, Into::kReplace, on_tiles);
+  poll_progress();
+  return true;
 }
 
 at::Tensor matmul(const at::Tensor& a, const at::Tensor& b) {

@@ -1,7 +1,6 @@
 #include "ops/experts/expert_products.hpp"
 
 #include "base/trace/recorder.hpp"
-#include "ops/experts/stored_products.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/processor.hpp"
 
@@ -17,24 +16,17 @@ class ProductSpan : trace::Span {
       : Span(trace::Kind::kOperation, "expert product", {fused.value.size(1), fused.value.size(2)}) {}
 };
 
-/// out = inputs times matrices: each row of a block times the matrix of its expert, in `fused` [experts, n,
-/// k], or times the transpose.
-void multiply(const Parameter& fused, bool transposed, const RowBlock& block, const at::Tensor& inputs,
-              const at::Tensor& out) {
-  if (block.ends.defined())
-    return device::multiply_groups(out, inputs, block,
-                                   transposed ? fused.value.transpose(1, 2) : fused.value);
-  const std::int64_t expert = block.parts.front().expert;
-  if (transposed) return matmul_transposed(out, inputs, fused, expert);
-  ops::matmul(out, inputs, matrix_of(fused, expert));
-}
+std::int64_t expert_of(const RowBlock& block) { return block.parts.front().expert; }
 
 }  // namespace
 
 void multiply_by_experts(const Weight& fused, const RowBlock& block, const at::Tensor& inputs,
-                         const at::Tensor& out) {
+                         const at::Tensor& out, Uses uses) {
   const ProductSpan span(fused.base);
-  multiply(fused.base, /*transposed=*/true, block, inputs, out);
+  if (block.ends.defined())
+    device::multiply_groups(out, inputs, block, fused.base.value.transpose(1, 2));
+  else
+    matmul_transposed(out, inputs, fused.base, expert_of(block), uses);
   if (!fused.lora) return;
   for (const ExpertPart& part : block.parts)
     LoraProduct(*fused.lora, part.expert).add_to(block.rows_of(out, part), block.rows_of(inputs, part));
@@ -50,7 +42,10 @@ ExpertOutputGradient::ExpertOutputGradient(const Weight& fused, const RowBlock& 
 
 void ExpertOutputGradient::multiply(const at::Tensor& d_inputs) const {
   const ProductSpan span(fused_.base);
-  ops::multiply(fused_.base, /*transposed=*/false, block_, d_out_, d_inputs);
+  if (block_.ends.defined())
+    device::multiply_groups(d_inputs, d_out_, block_, fused_.base.value);
+  else
+    ops::matmul(d_inputs, d_out_, matrix_of(fused_.base, expert_of(block_)));
   for (std::size_t i = 0; i < d_reduced_.size(); ++i)
     lora_of(block_.parts[i]).add_input_gradient(d_reduced_[i], block_.rows_of(d_inputs, block_.parts[i]));
 }

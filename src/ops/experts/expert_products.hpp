@@ -4,6 +4,7 @@
 
 #include "ops/adapters/lora.hpp"
 #include "ops/adapters/lora_product.hpp"
+#include "ops/experts/stored_products.hpp"
 #include "ops/parameter.hpp"
 #include "ops/runtime/processor_types.hpp"
 
@@ -17,7 +18,7 @@ namespace sluice::ops {
 /// out [rows, n] = inputs [rows, k] times transposed matrices: each row of a block times the transpose of its
 /// expert's matrix, in `fused` [experts, n, k], plus the product of a LoRA adapter.
 void multiply_by_experts(const Weight& fused, const RowBlock& block, const at::Tensor& inputs,
-                         const at::Tensor& out);
+                         const at::Tensor& out, Uses uses);
 
 /// Gradient [rows, n] of a block's outputs, as it is taken back through the matrices of the block's experts.
 /// Weight and block must outlive it.

@@ -2,6 +2,7 @@
 
 #include "ops/cpu/coded_rows.hpp"
 #include "ops/cpu/few_rows.hpp"
+#include "ops/cpu/matmul.hpp"
 #include "ops/matmul.hpp"
 
 #include <ATen/ops/empty.h>
@@ -18,22 +19,22 @@ void multiply_stored(const at::Tensor& out, const at::Tensor& x, const StoredMat
   });
 }
 
-bool is_stored_times_few(const at::Tensor& x, const Parameter& weight) {
-  return weight.matrices != nullptr && x.size(0) < kFewRows;
-}
-
 }  // namespace
 
 void matmul_transposed(const at::Tensor& out, const at::Tensor& x, const Parameter& fused,
-                       std::int64_t expert) {
-  if (is_stored_times_few(x, fused)) return multiply_stored(out, x, *fused.matrices, expert);
+                       std::int64_t expert, Uses uses) {
+  if (fused.matrices != nullptr) {
+    if (x.size(0) < kFewRows) return multiply_stored(out, x, *fused.matrices, expert);
+    if (uses == Uses::kOnce && x.is_cpu() && cpu::matmul_of_codes(out, x, fused.matrices->coded_rows(expert)))
+      return;
+  }
   ops::matmul(out, x, matrix_of(fused, expert).t());
 }
 
-at::Tensor matmul_transposed(const at::Tensor& x, const Parameter& weight) {
-  if (!is_stored_times_few(x, weight)) return ops::matmul(x, matrix_of(weight).t());
+at::Tensor matmul_transposed(const at::Tensor& x, const Parameter& weight, Uses uses) {
+  if (weight.matrices == nullptr) return ops::matmul(x, weight.value.t());
   at::Tensor out = at::empty({x.size(0), weight.value.size(0)}, x.options());
-  multiply_stored(out, x, *weight.matrices, 0);
+  matmul_transposed(out, x, weight, 0, uses);
   return out;
 }
 

@@ -7,13 +7,16 @@
 
 namespace sluice::ops {
 
-/// out [m, n] = x [m, k] times the transpose of an expert's matrix [n, k] in `fused`. Rows below kFewRows are
-/// multiplied with the codes of a stored matrix; a backward pass of experts has blocks of more rows, and needs
-/// the whole matrix later on anyway.
+/// Whether a weight is multiplied with once, or again before another one, as a backward pass does: then a
+/// stored matrix becomes numbers as a whole, for both products.
+enum class Uses : bool { kOnce, kAgain };
+
+/// out [m, n] = x [m, k] times the transpose of an expert's matrix [n, k] in `fused`. A stored matrix has the
+/// bits that its numbers in bfloat16 give.
 void matmul_transposed(const at::Tensor& out, const at::Tensor& x, const Parameter& fused,
-                       std::int64_t expert);
+                       std::int64_t expert, Uses uses);
 
 /// The same with a weight that is one matrix, as a new tensor.
-[[nodiscard]] at::Tensor matmul_transposed(const at::Tensor& x, const Parameter& weight);
+[[nodiscard]] at::Tensor matmul_transposed(const at::Tensor& x, const Parameter& weight, Uses uses);
 
 }  // namespace sluice::ops

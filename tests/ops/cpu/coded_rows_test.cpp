@@ -2,10 +2,14 @@
 
 #include "encoding/dequantise.hpp"
 #include "ops/cpu/level.hpp"
+#include "ops/cpu/matmul.hpp"
+#include "ops/cpu/onednn_matmul.hpp"
 #include "ops/matmul.hpp"
+#include "ops/threads.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/randn.h>
@@ -28,9 +32,9 @@ class CodedMatrix {
       : encoding_(encoding), draws_(seed) {
     encoding_.rows = rows;
     encoding_.columns = columns;
-    encoding_.block_rows = 1;
+    if (encoding_.block_rows == 0) encoding_.block_rows = 1;
     if (encoding_.block_columns == 0) encoding_.block_columns = columns;
-    encoding_.scale_count = rows * encoding_.grid_columns();
+    encoding_.scale_count = encoding_.grid_rows() * encoding_.grid_columns();
     codes_.resize(static_cast<std::size_t>(encoding_.code_bytes(rows * columns)));
     for (std::byte& code : codes_) code = static_cast<std::byte>(draws_());
     scales_.resize(static_cast<std::size_t>(encoding_.scale_bytes()));
@@ -186,6 +190,57 @@ TEST(MatmulOfCodes, leaves_forms_without_a_loop_to_others) {
       EXPECT_TRUE(result.out.eq(7).all().item<bool>());
     }
   }
+}
+
+/// Forms that few rows meet as codes, and those that become numbers first.
+std::vector<Encoding> all_forms() {
+  std::vector<Encoding> all = forms();
+  for (const std::int64_t rows : {16, 1})
+    for (const std::int64_t columns : {32, 0})
+      all.push_back({.codes = Codes::kFloat8E4M3,
+                     .scale_type = DType::kFloat32,
+                     .block_rows = rows,
+                     .block_columns = columns});
+  all.push_back({.codes = Codes::kInt4, .scale_type = DType::kFloat32, .block_columns = 24});
+  return all;
+}
+
+TEST(MatmulOfCodes, of_many_rows_has_the_bits_of_a_product_with_the_same_numbers_in_bfloat16) {
+  struct Shape {
+    std::int64_t rows, columns, count;
+  };
+  for (const Encoding& form : all_forms())
+    for (const auto& [rows, columns, count] :
+         {Shape{17, 64, 21}, {70, 318, 90}, {33, 700, 300}, {64, 2048, 320}, {530, 320, 290}}) {
+      const CodedMatrix gate(form, count - 17, columns, 3), up(form, 17, columns, 4);
+      const std::vector<CodedRows> parts{gate.rows(), up.rows()};
+      const at::Tensor x = drawn_rows(rows, columns, at::kBFloat16);
+      const at::Tensor weight = at::cat({gate.numbers(), up.numbers()}, 0);
+      for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
+        for (const int count_of_threads : {1, 2}) {
+          const Threads threads(count_of_threads);
+          const at::Tensor out = at::full({rows, count}, 7, dtype), expected = at::empty_like(out);
+          if (!cpu::matmul_of_codes(out, x, parts)) {
+            EXPECT_TRUE(out.eq(7).all().item<bool>());
+            EXPECT_TRUE(cpu::onednn_has_products());
+            continue;
+          }
+          ops::matmul(expected, x, weight.t());
+          EXPECT_TRUE(are_same(out, expected)) << gate.encoding().text() << ", " << rows << " x " << columns;
+        }
+    }
+}
+
+TEST(MatmulOfCodes, leaves_rows_that_begin_within_a_byte_to_others) {
+  const CodedMatrix matrix(forms().front(), 40, 33 * 2, 5);
+  CodedRows odd = matrix.rows();
+  Encoding encoding = matrix.encoding();
+  encoding.columns = 33;
+  encoding.rows = odd.count = 80;
+  odd.encoding = &encoding;
+  const at::Tensor x = drawn_rows(40, 33, at::kBFloat16), out = at::full({40, 80}, 7, at::kBFloat16);
+  EXPECT_FALSE(cpu::matmul_of_codes(out, x, {&odd, 1}));
+  EXPECT_TRUE(out.eq(7).all().item<bool>());
 }
 
 /// Most that a product of a row with rounded integers may differ from one without rounding: half an integer's

@@ -45,12 +45,15 @@ thread_local Buffer left_buffer, right_buffer, sums_buffer;
 void pack(const ProductKernel& kernel, const tiles::Operand& side, tiles::OperandSide of, Range lines,
           Range depth, float* to, const Runs& runs) {
   const bool by_line = side.depth_stride == 1;
-  const std::uint16_t* const data =
-      side.data + lines.begin * side.line_stride + depth.begin * side.depth_stride;
-  const Halves from = by_line ? Halves{data, lines.count(), depth.count(), side.line_stride}
-                              : Halves{data, depth.count(), lines.count(), side.depth_stride};
   const bool turns = by_line == (of == tiles::OperandSide::kRight);
-  (turns ? kernel.widen_transposed : kernel.widen)(from, to, runs);
+  const std::int64_t at_once = side.codes.empty() ? lines.count() : kPackedAtOnce;
+  for (std::int64_t first = lines.begin; first < lines.end; first += at_once) {
+    const tiles::Operand part = tiles::part_of(side, {first, std::min(first + at_once, lines.end)}, depth);
+    const Halves from = by_line ? Halves{part.data, part.lines, part.depth, part.line_stride}
+                                : Halves{part.data, part.depth, part.lines, part.depth_stride};
+    const std::int64_t place = first - lines.begin;
+    (turns ? kernel.widen_transposed : kernel.widen)(from, to + place / runs.length * runs.distance, runs);
+  }
 }
 
 /// A product, and how it is cut into blocks, which threads share out.

@@ -76,6 +76,15 @@ SLUICE_TILES void pack_pairs(const Operand& side, bool turns, std::int64_t first
 
 void pack(const Operand& side, OperandSide side_of_product, std::int64_t first_line, std::int64_t lines,
           std::int64_t first_depth, std::int64_t depth_tiles, Tile* target) {
+  if (!side.codes.empty()) {
+    const Range depth{first_depth, std::min(first_depth + depth_tiles * kDepth, side.depth)};
+    for (std::int64_t line = 0; line < lines; line += kLines, target += depth_tiles) {
+      const std::int64_t begin = std::min(first_line + line, side.lines);
+      pack(part_of(side, {begin, std::min(begin + kLines, side.lines)}, depth), side_of_product, 0, kLines, 0,
+           depth_tiles, target);
+    }
+    return;
+  }
   // Lines are the rows of a left tile; pairs are the rows of a right tile.
   if (side.depth_stride == 1)
     pack_lines(side, side_of_product == OperandSide::kRight, first_line, lines, first_depth, depth_tiles,

@@ -2,6 +2,8 @@
 // bfloat16 use the same layout. Internal to src/ops.
 #pragma once
 
+#include "ops/cpu/tiles/operand.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -25,13 +27,6 @@ inline constexpr std::int64_t kBlock = 2 * kLines;
 inline std::uint32_t lowest_bits(std::int64_t count) {
   return static_cast<std::uint32_t>((std::uint64_t{1} << std::clamp<std::int64_t>(count, 0, 32)) - 1);
 }
-
-/// One side of a product: its lines are the rows of the left or the columns of the right matrix, each of
-/// `depth` bfloat16 numbers. One of the two strides (in elements) is 1.
-struct Operand {
-  const std::uint16_t* data;
-  std::int64_t lines, depth, line_stride, depth_stride;
-};
 
 struct alignas(64) Tile {
   std::array<std::uint16_t, kLines * kDepth> numbers;

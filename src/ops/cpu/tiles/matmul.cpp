@@ -52,7 +52,7 @@ Tile* at_least(std::vector<Tile>& buffer, std::int64_t count) {
 class Ahead {
  public:
   Ahead(const Operand& side, Range lines, Range depth, std::int64_t calls) {
-    if (lines.count() <= 0) return;
+    if (lines.count() <= 0 || !side.codes.empty()) return;
     const bool by_line = side.depth_stride == 1;
     const std::int64_t stride = by_line ? side.line_stride : side.depth_stride;
     const Range runs = by_line ? lines : depth, within = by_line ? depth : lines;
