@@ -5,6 +5,7 @@
 
 #include "base/bytes.hpp"
 #include "base/dtype.hpp"
+#include "base/wire_formats.hpp"
 #include "config/choices.hpp"
 
 #include <array>
@@ -51,6 +52,8 @@ struct ParallelSettings {
   std::int64_t replicas = 1;  ///< sets of consecutive ranks, each of which holds the model once
   std::int64_t threads = 0;   ///< compute threads per rank; 0 = cores of the node divided by its ranks
   FrozenWeights frozen = FrozenWeights::kAuto;
+  DType reduce = DType::kFloat32;  ///< type in which parts of gradients are sent: float32 or bfloat16
+  TokenFormat dispatch = TokenFormat::kDType;
 };
 
 /// Table [load].

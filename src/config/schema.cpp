@@ -109,6 +109,18 @@ Table parallel_table() {
           "dense weights that are not trained, as beside adapters: gathered = in every pass; kept = once, and then "
           "whole on every rank, so that later steps send none of them; auto = kept if they fit in memory, but not "
           "on GPUs")
+      .key(
+          "reduce", &ParallelSettings::reduce,
+          Choice<DType>{{{"float32", DType::kFloat32}, {"bfloat16", DType::kBFloat16}}},
+          "type in which ranks send their parts of gradients to the rank that adds them up, in float32: bfloat16 "
+          "rounds each part, so that gradients differ between numbers of ranks by its rounding, and halves the "
+          "bytes; not on GPUs")
+      .key(
+          "dispatch", &ParallelSettings::dispatch,
+          Choice<TokenFormat>{{{"dtype", TokenFormat::kDType}, {"int8", TokenFormat::kInt8}}},
+          "format of tokens on their way to experts, and in backward of the gradients of what experts make of them: "
+          "dtype = model.dtype; int8 = 8 bits with a scale for each 128 elements, of tokens that do not travel too, "
+          "so that losses do not depend on the ranks; what experts make of them returns in model.dtype; not on GPUs")
       .done();
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/compute_sizes.hpp"
 #include "base/dtype.hpp"
+#include "encoding/token_rows.hpp"
 #include "model/blocks/embedding_and_head.hpp"
 #include "model/blocks/layer_blocks.hpp"
 #include "plan/exchange_limits.hpp"
@@ -40,20 +41,26 @@ std::vector<LayerHalves> layer_halves(const ModelConfig& model, const PassSize& 
 /// Bytes of the exchange, kept for the group's tokens from the first pass of the experts on: the tokens; in
 /// backward the gradients of their outputs, or the results for each own token; sums in float32; choices and
 /// their weights. A large group also keeps the rows that are sent, twice in backward, and the sum of the
-/// results. The estimate does not depend on the router: as many tokens as possible arrive here.
+/// results. Tokens that are rounded to codes take those as well, twice in backward: of the group's tokens, and
+/// while they are sent of own ones. The estimate does not depend on the router: as many tokens as possible arrive
+/// here.
 std::int64_t exchange_bytes(const ModelConfig& model, std::int64_t size, const TokenLoad& load,
                             std::int64_t group_tokens, std::int64_t own_tokens) {
   if (model.moe_layer_count() == 0) return 0;
   const std::int64_t hidden = model.hidden_size;
   const std::int64_t sums = group_tokens * hidden * size_of(DType::kFloat32);
-  if (load.group_ranks == 1) return sums;
+  const bool is_coded = load.tokens == TokenFormat::kInt8;
+  const std::int64_t row_bytes = is_coded ? TokenRows(hidden).bytes() : hidden * size;
+  if (load.group_ranks == 1)
+    return sums + (is_coded ? 2 * own_tokens * hidden * size + own_tokens * row_bytes : 0);
   const bool routes = load.group_ranks > kGatheringRanks;
   const std::int64_t receivers =
       routes ? std::min<std::int64_t>(load.group_ranks, model.experts_per_token) : load.group_ranks;
   const std::int64_t returned = own_tokens * receivers;
   const std::int64_t packed =
-      routes ? 2 * returned * hidden * size + own_tokens * hidden * size_of(DType::kFloat32) : 0;
-  return sums + packed + (group_tokens + std::max(group_tokens, returned)) * hidden * size +
+      routes ? 2 * returned * row_bytes + own_tokens * hidden * size_of(DType::kFloat32) : 0;
+  const std::int64_t codes = is_coded ? 2 * (group_tokens + own_tokens) * row_bytes : 0;
+  return sums + packed + codes + (group_tokens + std::max(group_tokens, returned)) * hidden * size +
          group_tokens * model.experts_per_token * 8;
 }
 

@@ -1,6 +1,7 @@
 // Activation memory of a rank's tokens while a step is computed. Pure.
 #pragma once
 
+#include "base/wire_formats.hpp"
 #include "manifest/manifest.hpp"
 #include "model/model_config.hpp"
 #include "plan/workload.hpp"
@@ -15,6 +16,7 @@ struct TokenLoad {
   std::int64_t group_ranks = 1;    ///< ranks of an expert-parallel group
   /// sequences of the group's micro-batches taken together, in the largest round
   std::int64_t group_sequences = 0;
+  TokenFormat tokens = TokenFormat::kDType;  ///< format in which tokens are sent to experts
 };
 
 /// Activation bytes at the peak, estimated from above: what operations keep and what passes through them.

@@ -32,7 +32,10 @@ std::int64_t runtime_bytes(std::int64_t activations) {
 /// per rank through the model at a time.
 TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
   if (work.answers && !work.trains)
-    return {.own_sequences = 1, .group_ranks = dims.expert_parallel, .group_sequences = dims.expert_parallel};
+    return {.own_sequences = 1,
+            .group_ranks = dims.expert_parallel,
+            .group_sequences = dims.expert_parallel,
+            .tokens = dims.wire.tokens};
   const auto sequences = [&](int of) { return equal_part(work.batch_sequences, dims.ranks(), of).count(); };
   // The first ranks have one sequence more than the others, unless all have as many.
   const std::int64_t least = sequences(dims.ranks() - 1),
@@ -42,7 +45,8 @@ TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
   return {.own_sequences = sequences(rank),
           .group_ranks = dims.expert_parallel,
           .group_sequences = more * std::min(least + 1, work.micro_batch_sequences) +
-                             (dims.expert_parallel - more) * std::min(least, work.micro_batch_sequences)};
+                             (dims.expert_parallel - more) * std::min(least, work.micro_batch_sequences),
+          .tokens = dims.wire.tokens};
 }
 
 /// Bytes per token of ids and document marks, which a file may turn out to have.

@@ -1,6 +1,7 @@
 #include "plan/step_traffic.hpp"
 
 #include "base/range.hpp"
+#include "encoding/token_rows.hpp"
 #include "plan/exchange_limits.hpp"
 #include "plan/optimizer_layout.hpp"
 
@@ -93,7 +94,7 @@ class TrafficCount {
       for (int rank = 0; rank < ranks(); ++rank) {
         const std::int64_t all = plan_.owned(unit, member(rank)).count();
         const std::int64_t own = equal_part(all, sets, plan_.dims().set(rank)).count();
-        at(rank).*purpose += backward_passes_ * kFloatBytes * (all - own + own * (sets - 1));
+        at(rank).*purpose += backward_passes_ * gradient_bytes() * (all - own + own * (sets - 1));
       }
     }
   }
@@ -127,6 +128,9 @@ class TrafficCount {
     return plan_.owned(unit, rank).count() * size_of(work_.dtype);
   }
 
+  /// Bytes of one element of a gradient on its way.
+  [[nodiscard]] std::int64_t gradient_bytes() const { return size_of(plan_.dims().wire.gradients); }
+
   /// Purpose of a unit's gradients.
   [[nodiscard]] std::int64_t StepTraffic::*gradients_of(int unit) const {
     const auto is_of = [&](const Stage& stage) { return std::ranges::count(stage.units, unit) > 0; };
@@ -146,7 +150,7 @@ class TrafficCount {
     const auto purpose = gradients_of(unit);
     for (int rank = 0; rank < ranks(); ++rank)
       at(rank).*purpose +=
-          backward_passes_ * kFloatBytes *
+          backward_passes_ * gradient_bytes() *
           (plan_.gathered_range(unit, member(rank)).count() - plan_.owned(unit, member(rank)).count());
   }
 
@@ -176,7 +180,8 @@ class TrafficCount {
       const auto width = static_cast<double>(model_.hidden_size);
       double bytes = (distinct(rank) + 1) * static_cast<double>(others * kNumberBytes) +
                      of_others * width * static_cast<double>(size_of(work_.dtype));
-      if (plan_.is_trained(unit)) bytes += backward_passes_ * by_others * width * kFloatBytes;
+      if (plan_.is_trained(unit))
+        bytes += backward_passes_ * by_others * width * static_cast<double>(gradient_bytes());
       at(rank).vocabulary += part_of(bytes);
     }
   }
@@ -203,10 +208,13 @@ class TrafficCount {
   void count_tokens_of_layer(const std::vector<double>& shares, int backward_passes) {
     const ParallelDims& dims = plan_.dims();
     const auto state = static_cast<double>(model_.hidden_size * size_of(work_.dtype));
+    const auto sent_state = dims.wire.tokens == TokenFormat::kInt8
+                                ? static_cast<double>(TokenRows(model_.hidden_size).bytes())
+                                : state;
     const auto choices = static_cast<double>(model_.experts_per_token * kFloatBytes);
     const int forward_passes = work_.has_reference ? 2 : 1;
     const double sent_out =
-        forward_passes * (state + 2 * choices) + backward_passes * (2 * state + 2 * choices);
+        forward_passes * (sent_state + 2 * choices) + backward_passes * (2 * sent_state + 2 * choices);
     const double sent_back = forward_passes * state + backward_passes * (state + choices);
     const double all_places = std::accumulate(shares.begin(), shares.end(), 0.0);
     for (int first = 0; first < ranks(); first += dims.expert_parallel) {

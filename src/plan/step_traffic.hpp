@@ -20,10 +20,10 @@ namespace sluice {
 /// evaluates; a collective counts what this rank sends to each of the others.
 struct StepTraffic {
   std::int64_t dense_weights = 0;  ///< bytes of this rank's shards of gathered dense units, or of their codes
-  std::int64_t dense_gradients = 0;   ///< bytes of float32 gradients of dense units
+  std::int64_t dense_gradients = 0;   ///< bytes of gradients of dense units
   std::int64_t vocabulary = 0;        ///< bytes of embedding rows, of the head, and of gradients of both
   std::int64_t expert_weights = 0;    ///< bytes of this rank's shards of gathered experts, or of their codes
-  std::int64_t expert_gradients = 0;  ///< bytes of float32 gradients of gathered experts
+  std::int64_t expert_gradients = 0;  ///< bytes of gradients of gathered experts
   std::int64_t tokens = 0;            ///< bytes of tokens on their way to experts, and of what comes back
   std::int64_t batch = 0;             ///< bytes of the token ids that rank 0 hands out
   std::int64_t other = 0;             ///< bytes of sums over ranks

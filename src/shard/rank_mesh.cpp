@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/range.hpp"
+#include "shard/rounded_floats.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -40,14 +41,20 @@ Communicator& RankMesh::reducers(const ShardPlan& plan, int unit) const {
 void RankMesh::sum_over_sets(std::span<float> sums) const {
   Communicator* const counterparts = sets_.counterparts();
   if (counterparts == nullptr || sums.empty()) return;
-  std::vector<std::int64_t> counts, bytes;
-  for (int set = 0; set < dims_.replicas; ++set) {
+  std::vector<std::int64_t> counts;
+  for (int set = 0; set < dims_.replicas; ++set)
     counts.push_back(equal_part(std::ssize(sums), dims_.replicas, set).count());
-    bytes.push_back(counts.back() * std::int64_t{sizeof(float)});
-  }
-  float* const own = sums.data() + equal_part_begin(std::ssize(sums), dims_.replicas, sets_.number());
-  counterparts->reduce_scatter_sum(sums.data(), own, counts).wait();
-  counterparts->all_gather(own, sums.data(), bytes).wait();
+  const Range own = equal_part(std::ssize(sums), dims_.replicas, sets_.number());
+  float* const own_sums = sums.data() + own.begin;
+  const DType sent = dims_.wire.gradients;
+  counterparts->reduce_scatter_sum(sums.data(), own_sums, counts, nullptr, sent).wait();
+  // The other parts are no longer needed: what is gathered takes their memory.
+  const std::int64_t size = size_of(sent);
+  auto* const gathered = reinterpret_cast<std::byte*>(sums.data());
+  std::byte* const own_part = gathered + own.begin * size;
+  if (sent == DType::kBFloat16) round_down_to({own_sums, static_cast<std::size_t>(own.count())}, own_part);
+  counterparts->all_gather(own_part, gathered, times(counts, size)).wait();
+  if (sent == DType::kBFloat16) widen_up_from(gathered, sums);
 }
 
 Traffic RankMesh::traffic() const {

@@ -29,7 +29,8 @@ class RankMesh {
   /// Communicator over the ranks that share the unit, for reductions.
   [[nodiscard]] Communicator& reducers(const ShardPlan& plan, int unit) const;
   /// Collective over the counterparts. Adds up gradients that are sums of each set, in the order of the sets, so
-  /// that all have the same bits; with one set they are sums of all already.
+  /// that all have the same bits; with one set they are sums of all already. If gradients travel as bfloat16, the
+  /// sum of each set is rounded to it, and the sum of all once more.
   void sum_over_sets(std::span<float> sums) const;
   /// Bytes that all communicators of the mesh have moved since they were made.
   [[nodiscard]] Traffic traffic() const;

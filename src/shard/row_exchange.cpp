@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "device/copy.hpp"
+#include "shard/rounded_floats.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -61,6 +62,7 @@ class RowsOnHost {
 RowExchange::RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, const Rows& rows)
     : comm_(&mesh.sharers(plan, unit)),
       rank_(static_cast<std::size_t>(comm_->rank())),
+      gradients_(mesh.dims().wire.gradients),
       cuts_{0},
       rows_(gather_lists(*comm_, rows)) {
   const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
@@ -120,13 +122,16 @@ void RowExchange::fetch(const std::byte* shard, std::byte* table, std::int64_t e
 
 void RowExchange::add_to(float* shard, float* gradients) const {
   const Counts rows_here = counts();
-  const std::int64_t row_bytes = width_ * static_cast<std::int64_t>(sizeof(float));
-  float* next = gradients + std::ssize(rows()) * width_;
+  const std::int64_t row_bytes = width_ * size_of(gradients_), sent = std::ssize(rows()) * width_;
+  float* next = gradients + sent;
+  if (gradients_ == DType::kBFloat16)
+    round_down_to({gradients, static_cast<std::size_t>(sent)}, reinterpret_cast<std::byte*>(gradients));
   comm_->all_to_all(gradients, times(rows_here.of_each, row_bytes), next, times(rows_here.by_each, row_bytes))
       .wait();
   const std::int64_t arrived_bytes = sum(rows_here.by_each) * row_bytes;
   const HostBytes arrived(reinterpret_cast<const std::byte*>(next), arrived_bytes);
-  const auto* part = reinterpret_cast<const float*>(arrived.data());
+  const std::byte* part = arrived.data();
+  std::vector<float> widened(static_cast<std::size_t>(width_));
   Rows owned;  // received rows that this rank owns
   for (const Rows& rows : rows_) {
     const auto own = owned_by(rank_, rows);
@@ -136,8 +141,9 @@ void RowExchange::add_to(float* shard, float* gradients) const {
   if (is_on_device(shard)) there.emplace(shard, cuts_[rank_], width_, owned);
   for (const std::int64_t row : owned) {
     float* const sum = there ? there->at(row) : shard + (row - cuts_[rank_]) * width_;
-    std::transform(part, part + width_, sum, sum, std::plus<>());
-    part += width_;
+    convert_elements(part, gradients_, widened.data(), DType::kFloat32, width_);
+    std::transform(widened.begin(), widened.end(), sum, sum, std::plus<>());
+    part += row_bytes;
   }
   if (there) there->save();
 }

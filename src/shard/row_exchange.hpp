@@ -32,8 +32,8 @@ class RowExchange {
   /// the ranks' shards of it.
   void fetch(const std::byte* shard, std::byte* table, std::int64_t element_bytes) const;
 
-  /// Collective over the sharers. Adds all ranks' gradients of the rows that this rank owns, in rank order,
-  /// to `shard` [its rows, width]. `gradients` begins with the gradients of rows(), one row after another;
+  /// Collective over the sharers. Adds all ranks' gradients of the rows that this rank owns, in rank order and
+  /// as the mesh sends them, to `shard` [its rows, width]. `gradients` begins with those of rows(), row by row;
   /// behind them there is room for received rows: in all for as many elements as the table has, if fits().
   void add_to(float* shard, float* gradients) const;
 
@@ -49,6 +49,7 @@ class RowExchange {
 
   Communicator* comm_;
   std::size_t rank_;
+  DType gradients_;  ///< type in which gradients travel
   std::int64_t width_ = 0;
   Rows cuts_;               ///< rank r owns rows [cuts[r], cuts[r + 1])
   std::vector<Rows> rows_;  ///< rows that each rank needs

@@ -3,6 +3,7 @@
 
 #include "base/digest.hpp"
 #include "base/range.hpp"
+#include "base/wire_formats.hpp"
 #include "shard/flat_layout.hpp"
 
 #include <cstdint>
@@ -20,6 +21,7 @@ struct ParallelDims {
   int world = 1;  ///< ranks of a set
   int expert_parallel = 1;
   int replicas = 1;  ///< sets, each with a copy of the model
+  WireFormats wire{};
 
   /// Ranks of all sets.
   [[nodiscard]] int ranks() const { return world * replicas; }

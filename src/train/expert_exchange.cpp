@@ -37,18 +37,21 @@ at::Tensor ExpertExchange::Buffer::rows(std::int64_t rows, std::int64_t width, a
 }
 
 ExpertExchange::ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer,
-                               MemoryKind memory, Gathering gathering)
+                               MemoryKind memory, TokenFormat format, Gathering gathering)
     : group_(group),
       stream_(memory),
       experts_(experts),
       timer_(timer),
+      is_coded_(format == TokenFormat::kInt8),
       gathers_(gathering == Gathering::kAlways ||
                (gathering == Gathering::kBySize && group != nullptr && group->size() <= kGatheringRanks)),
       x_(ops::device_of(memory)),
       d_out_(x_),
       chosen_(x_),
       weights_(x_),
-      sums_(x_) {
+      sums_(x_),
+      x_codes_(x_),
+      d_out_codes_(x_) {
   if (group != nullptr && !gathers_) rank_of_expert_ = ranks_of_experts(experts, group->size());
 }
 
@@ -75,7 +78,7 @@ void ExpertExchange::begin_dispatch(const ops::ExpertTokens& own) {
   own_tokens_ = own.x.size(0);
   own_ = own;
   if (group_ == nullptr)
-    here_ = own;
+    here_ = {as_coded(own.x, x_), as_coded(own.d_out, d_out_), own.experts, own.weights};
   else if (gathers_)
     begin_gather(own);
   else
@@ -84,19 +87,25 @@ void ExpertExchange::begin_dispatch(const ops::ExpertTokens& own) {
 
 ops::ArrivingTokens ExpertExchange::arriving() {
   around_ = timer_.enter(Phase::kExperts);
-  Range own{0, own_tokens_};
-  if (group_ != nullptr) {
-    const auto rank = static_cast<std::size_t>(group_->rank());
-    own.begin = sum(std::span<const std::int64_t>(received_).first(rank));
-    own.end = own.begin + received_[rank];
-  }
-  return {std::exchange(here_, {}), own};
+  return {std::exchange(here_, {}), own_received()};
+}
+
+Range ExpertExchange::own_received() const {
+  if (group_ == nullptr) return {0, own_tokens_};
+  const auto rank = static_cast<std::size_t>(group_->rank());
+  const std::int64_t begin = sum(std::span<const std::int64_t>(received_).first(rank));
+  return {begin, begin + received_[rank]};
 }
 
 void ExpertExchange::finish_dispatch() {
   timer_.enter(Phase::kDispatch);
   for (Work& work : works_) work.make_stream_wait(kComputeStream);
   works_.clear();
+  const Range own = own_received();
+  read_codes({0, own.begin});
+  read_codes({own.end, sum(received_)});
+  coded_.clear();
+  own_codes_.clear();
   packed_.clear();
   own_ = {};
   timer_.enter(Phase::kExperts);
@@ -135,12 +144,33 @@ void ExpertExchange::begin_each(const ops::ExpertTokens& own, Start start) {
     works_.back().make_stream_wait_for_own_part(kComputeStream);
     return here;
   };
+  const auto fill_tokens = [&](const at::Tensor& rows, Buffer& buffer, Buffer& codes) {
+    if (!is_coded_ || !rows.defined()) return fill(rows, buffer);
+    own_codes_.push_back(ops::code_rows(rows));
+    at::Tensor here = buffer.rows(sum(received_), rows.size(1), rows.scalar_type());
+    coded_.push_back({fill(own_codes_.back(), codes), here});
+    return here;
+  };
   // On a stream a rank's own part of one tensor follows the others' parts of the tensors before it: the
   // largest comes last.
   here_.experts = fill(own.experts, chosen_);
   here_.weights = fill(own.weights, weights_);
-  here_.d_out = fill(own.d_out, d_out_);
-  here_.x = fill(own.x, x_);
+  here_.d_out = fill_tokens(own.d_out, d_out_, d_out_codes_);
+  here_.x = fill_tokens(own.x, x_, x_codes_);
+  read_codes(own_received());
+}
+
+at::Tensor ExpertExchange::as_coded(const at::Tensor& rows, Buffer& buffer) const {
+  if (!is_coded_ || !rows.defined()) return rows;
+  at::Tensor rounded = buffer.rows(rows.size(0), rows.size(1), rows.scalar_type());
+  ops::read_coded_rows(ops::code_rows(rows), rounded);
+  return rounded;
+}
+
+void ExpertExchange::read_codes(Range tokens) const {
+  for (const CodedRows& arrived : coded_)
+    ops::read_coded_rows(arrived.codes.narrow(0, tokens.begin, tokens.count()),
+                         arrived.rows.narrow(0, tokens.begin, tokens.count()));
 }
 
 void ExpertExchange::list_receivers(const at::Tensor& experts) {

@@ -3,8 +3,12 @@
 // A small group all-gathers its tokens: with k choices a token goes to nearly every rank anyway, and no
 // counts need to be exchanged. In a larger group a token is sent once to each rank that owns one of its
 // experts (all-to-all). Either way each rank returns one row for each token it received.
+//
+// Tokens, and in backward the gradients of their outputs, may go out as 8-bit codes. All tokens are then rounded to
+// them, those that stay here too, and experts work with the rounded ones; the gradient of the rounding is taken as 1.
 #pragma once
 
+#include "base/wire_formats.hpp"
 #include "comm/communicator.hpp"
 #include "device/stream.hpp"
 #include "ops/experts.hpp"
@@ -23,9 +27,10 @@ class ExpertExchange final : public ops::TokenExchange {
   enum class Gathering : std::uint8_t { kBySize, kAlways, kNever };
 
   /// `experts`: number of a layer's experts, over all ranks of `group`. `memory`: kind of memory of the
-  /// tokens. `group` (null: every rank has all experts) and `timer` must outlive the exchange.
+  /// tokens; `format`: what they are sent as, on devices kDType. `group` (null: every rank has all experts) and
+  /// `timer` must outlive the exchange.
   ExpertExchange(Communicator* group, std::int64_t experts, PhaseTimer& timer, MemoryKind memory,
-                 Gathering gathering = Gathering::kBySize);
+                 TokenFormat format = TokenFormat::kDType, Gathering gathering = Gathering::kBySize);
 
   /// Collective over the group. Announces the number of tokens in each micro-batch that this rank will take
   /// through every layer; returns the number of micro-batches of the rank with the most. Each layer then
@@ -65,6 +70,12 @@ class ExpertExchange final : public ops::TokenExchange {
   /// exchange.
   template <class Start>
   void begin_each(const ops::ExpertTokens& own, Start start);
+  /// Own tokens as experts get them if they are sent as codes.
+  [[nodiscard]] at::Tensor as_coded(const at::Tensor& rows, Buffer& buffer) const;
+  /// Reads codes that have arrived, of some of the received tokens.
+  void read_codes(Range tokens) const;
+  /// This rank's own among the received tokens.
+  [[nodiscard]] Range own_received() const;
   void list_receivers(const at::Tensor& experts);
   [[nodiscard]] Counts exchange_counts(const Counts& to_each) const;
   [[nodiscard]] at::Tensor sent_back(const at::Tensor& sums);
@@ -74,6 +85,7 @@ class ExpertExchange final : public ops::TokenExchange {
   SideStream stream_;
   std::int64_t experts_;
   PhaseTimer& timer_;
+  bool is_coded_;  ///< whether tokens are sent as 8-bit codes
   bool gathers_;
   /// Rank in the group of each expert; empty if tokens are gathered.
   std::vector<std::uint32_t> rank_of_expert_;
@@ -83,10 +95,16 @@ class ExpertExchange final : public ops::TokenExchange {
   // combine() runs when the received tokens are no longer needed: it sends from the buffer of the tokens and
   // receives into the buffer of their outputs' gradients.
   Buffer x_, d_out_, chosen_, weights_, sums_;
+  Buffer x_codes_, d_out_codes_;  ///< codes of the received tokens, if they are sent as such
 
   // The members below are the state of a dispatch in flight.
   ops::ExpertTokens own_, here_;
-  std::vector<at::Tensor> packed_;
+  /// Codes that are being received, and the rows that they are read to.
+  struct CodedRows {
+    at::Tensor codes, rows;
+  };
+  std::vector<CodedRows> coded_;
+  std::vector<at::Tensor> packed_, own_codes_;
   std::vector<Work> works_;
 
   // The members below last from a dispatch to its combine().

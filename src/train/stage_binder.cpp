@@ -19,7 +19,7 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
       views_(manifest, weights.plan(), weights.rank(), weights.dtype(), weights.memory(), weights.stored(),
              experts),
       gatherer_(mesh_, weights, stages_),
-      exchange_(mesh_.group(), model.experts, timer_, weights.memory()) {
+      exchange_(mesh_.group(), model.experts, timer_, weights.memory(), plan_.dims().wire.tokens) {
   views_.bind_buffers(weights.buffers());
 }
 

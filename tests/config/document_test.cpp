@@ -32,6 +32,8 @@ expert_parallel = 2
 replicas = 2
 threads = 3
 frozen = "kept"
+reduce = "bfloat16"
+dispatch = "int8"
 [load]
 readers = "all"
 verify = true

@@ -64,6 +64,9 @@ class DrawnJob:
             tables["checkpoint"]["every_steps"] = 1
         if "source" not in str(tables.get("memory")):
             tables["parallel"] = {"expert_parallel": draw.choice([0, 1])}
+        formats = random.Random(f"{SEED}/formats/{number}")
+        tables.setdefault("parallel", {}).update(reduce=formats.choice(["float32", "bfloat16"]),
+                                                 dispatch=formats.choice(["dtype", "int8"]))
         if draw.random() < 0.2 and self.trains:
             tables["evaluate"] = {"tokens": directory / "tokens.h5", "every_steps": 1}
         tables["generate"] = {"prompts": directory / "prompts.jsonl", "max_tokens": 2, "ignore_eos": True,

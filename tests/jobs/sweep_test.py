@@ -124,7 +124,7 @@ class Runner:
         if way.counts_all_bytes and found.has_planned_step:
             self.expect_near("bytes sent in a step", [found.sent_bytes], [found.planned_bytes], 0.02)
         self.expect_near("loss", found.losses[:1], expected.losses[:1], loss_tolerance(self.task) + elsewhere[0])
-        self.expect_near("gradient norm", [found.norm], [expected.norm], norm_tolerance(self.task, way.tables["optimizer"]) + elsewhere[0])
+        self.expect_near("gradient norm", [found.norm], [expected.norm], norm_tolerance(self.task, way.tables) + elsewhere[0])
         return self.check_resumed(number, way, found) if way.does == "resume" else None
 
     def check_resumed(self, number, way, found):
@@ -133,7 +133,7 @@ class Runner:
         after = self.numbers(job, way.ranks_after, way.does, "metrics.0001.h5")
         self.expect_equal("steps after a resume", after.steps, found.steps[1:])
         elsewhere = after.elsewhere(found, skipped=1) if self.task.dtype == "bfloat16" else numpy.zeros(RESUMED_STEPS - 1)
-        tolerances = [loss_tolerance(self.task), later_loss_tolerance(self.task, way.tables["optimizer"])] + elsewhere
+        tolerances = [loss_tolerance(self.task), later_loss_tolerance(self.task, way.tables)] + elsewhere
         for number, tolerance in enumerate(tolerances):
             self.expect_near("loss after a resume", after.losses[number:][:1], found.losses[1:][number:][:1], tolerance)
 

@@ -36,7 +36,7 @@ ALLOWED = {
     "text": ["io", "base"],
     "data": ["config", "io", "comm", "base"],
     "corpus": ["text", "data", "weights", "io", "base"],
-    "plan": ["model", "shard", "manifest", "base"],
+    "plan": ["model", "shard", "manifest", "encoding", "base"],
     "decoder": ["plan", "model", "shard", "manifest", "ops", "device", "base"],
     "adapter": ["text", *BELOW_EXPORT],
     "export": BELOW_EXPORT,

@@ -86,6 +86,31 @@ TEST(StepTraffic, counts_tokens_in_place_of_experts_where_they_travel) {
   EXPECT_EQ(sum_of(ranks, &StepTraffic::tokens), config.moe_layer_count() * kSequences * kTokens * of_token);
 }
 
+TEST(StepTraffic, of_gradients_in_bfloat16_is_half) {
+  const test::SmallModel model;
+  for (const ParallelDims& dims : {ParallelDims{.world = 3}, ParallelDims{.world = 2, .expert_parallel = 2},
+                                   ParallelDims{.world = 1, .replicas = 3}}) {
+    ParallelDims rounded = dims;
+    rounded.wire.gradients = DType::kBFloat16;
+    const std::vector<StepTraffic> exact = traffic(model, dims, training(2)),
+                                   halves = traffic(model, rounded, training(2));
+    for (const auto purpose : {&StepTraffic::dense_gradients, &StepTraffic::expert_gradients})
+      EXPECT_EQ(2 * sum_of(halves, purpose), sum_of(exact, purpose));
+    EXPECT_LT(sum_of(halves, &StepTraffic::vocabulary), sum_of(exact, &StepTraffic::vocabulary));
+    EXPECT_EQ(sum_of(halves, &StepTraffic::dense_weights), sum_of(exact, &StepTraffic::dense_weights));
+  }
+}
+
+TEST(StepTraffic, of_tokens_in_int8_is_codes_and_scales_out_and_the_models_type_back) {
+  const test::SmallModel model;
+  const ModelConfig& config = model.description.config;
+  const ParallelDims dims{.world = 2, .expert_parallel = 2, .wire = {.tokens = TokenFormat::kInt8}};
+  const std::int64_t coded = config.hidden_size + 4 * ((config.hidden_size + 127) / 128);
+  const std::int64_t of_token = 3 * coded + 2 * config.hidden_size * 2 + 5 * config.experts_per_token * 4;
+  EXPECT_EQ(sum_of(traffic(model, dims, training()), &StepTraffic::tokens),
+            config.moe_layer_count() * kSequences * kTokens * of_token);
+}
+
 TEST(StepTraffic, sends_a_token_of_a_large_group_to_the_ranks_of_its_experts) {
   const test::SmallModel model({{"num_experts", 8}, {"num_experts_per_tok", 1}});
   const ParallelDims dims{.world = 8, .expert_parallel = 8};

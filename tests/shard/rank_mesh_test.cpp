@@ -63,6 +63,28 @@ TEST(RankMesh, has_sets_of_consecutive_ranks_and_counterparts_of_equal_number_in
   }
 }
 
+TEST(RankMesh, rounds_the_sum_of_each_set_and_that_of_all_where_bfloat16_is_sent) {
+  const auto rounded = [](float value) { return bfloat16_value(bfloat16_bits(value)); };
+  Communicator& all = test::test_world();
+  for (int replicas = 2; replicas <= all.size(); ++replicas) {
+    if (all.size() % replicas != 0) continue;
+    const RankMesh mesh(
+        all, {.world = all.size() / replicas, .replicas = replicas, .wire = {.gradients = DType::kBFloat16}});
+    const auto term = [](int set, std::size_t i) { return 1.0F / static_cast<float>(3 + set + i); };
+    std::vector<float> sums(3001);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = term(mesh.sets().number(), i);
+    const std::int64_t before = mesh.traffic().sent_bytes, count = std::ssize(sums);
+    mesh.sum_over_sets(sums);
+    const std::int64_t own = equal_part(count, replicas, mesh.sets().number()).count();
+    EXPECT_EQ(mesh.traffic().sent_bytes - before, 2 * (count - own + own * (replicas - 1)));
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      float expected = 0;
+      for (int set = 0; set < replicas; ++set) expected += rounded(term(set, i));
+      ASSERT_EQ(sums[i], rounded(expected)) << "element " << i;
+    }
+  }
+}
+
 TEST(RankMesh, adds_up_the_sums_of_sets_to_the_same_bits_in_all) {
   Communicator& all = test::test_world();
   for (int replicas = 1; replicas <= all.size(); ++replicas) {

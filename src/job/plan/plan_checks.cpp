@@ -86,6 +86,22 @@ void check_frozen(const JobPlan& plan) {
         "compute on processors keep frozen weights");
 }
 
+void check_formats(const JobPlan& plan) {
+  const ParallelSettings& parallel = plan.config().parallel;
+  if (!plan.computes_on_gpus()) return;
+  const auto refuse = [](bool is_right, std::string_view key, std::string_view found,
+                         std::string_view expected) {
+    if (!is_right)
+      fail(
+          {ExitCode::kBadConfig, "config.contradiction"},
+          "parallel.{}: found \"{}\" with weights on GPUs, expected \"{}\": only ranks that compute on processors "
+          "round what they send",
+          key, found, expected);
+  };
+  refuse(parallel.reduce == DType::kFloat32, "reduce", "bfloat16", "float32");
+  refuse(parallel.dispatch == TokenFormat::kDType, "dispatch", "int8", "dtype");
+}
+
 void check_replicas(const JobPlan& plan) {
   if (plan.config().parallel.replicas > 1 && plan.config().job.kind == JobKind::kExport)
     fail(
@@ -98,9 +114,10 @@ void check_replicas(const JobPlan& plan) {
         "parallel.replicas: found {} with weights on GPUs, expected 1: only ranks that compute on processors hold "
         "several copies of the model",
         plan.config().parallel.replicas);
+                                            {"parallel.reduce", check_formats},
 }
 
-constexpr std::array<PlanCheck, 6> kChecks{{{"optimizer.fit", check_fit},
+constexpr std::array<PlanCheck, 7> kChecks{{{"optimizer.fit", check_fit},
                                             {"parallel.replicas", check_replicas},
                                             {"parallel.frozen", check_frozen},
                                             {"checkpoint.resume", check_resumed_model},

@@ -169,7 +169,7 @@ ShardPlan Blueprint::shard_plan(int ranks) const {
          "ranks with each copy of the model, {}, because a rank reads whole experts that it has for itself",
          wanted, world);
   return {layouts,
-          {world, wanted == 0 ? world : wanted, replicas},
+          {world, wanted == 0 ? world : wanted, replicas, {config.parallel.reduce, config.parallel.dispatch}},
           config.memory.offload == Offload::kDisk ? ShardAlignment::kPages : ShardAlignment::kLines,
           config.parallel.frozen == FrozenWeights::kKept ? FrozenUnits::kKept : FrozenUnits::kGathered};
 }

@@ -1,5 +1,6 @@
 #include "ops/buffers/token_rows.hpp"
 
+#include "base/error.hpp"
 #include "ops/runtime/processor.hpp"
 
 namespace sluice::ops {
@@ -14,6 +15,13 @@ at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>&
                         std::int64_t token_count) {
   return on::sum_of_parts(rows, tokens, token_count);
 }
+
+at::Tensor code_rows(const at::Tensor& x) {
+  SLUICE_ASSERT(x.is_cpu(), "rows of {} elements lie on a device, which has no codes for them", x.size(1));
+  return cpu::code_rows(x);
+}
+
+void read_coded_rows(const at::Tensor& codes, const at::Tensor& out) { cpu::read_coded_rows(codes, out); }
 
 TokenLists list_tokens(const at::Tensor& chosen, std::span<const std::uint32_t> list_of_expert,
                        std::int64_t lists) {

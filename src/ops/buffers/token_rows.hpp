@@ -21,6 +21,12 @@ void round_rows(const at::Tensor& sums, const at::Tensor& out);
 [[nodiscard]] at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>& tokens,
                                       std::int64_t token_count);
 
+/// Rounds rows x [n, width] in main memory to codes [n, TokenRows(width).bytes()], of bytes.
+[[nodiscard]] at::Tensor code_rows(const at::Tensor& x);
+
+/// Reads codes [n, bytes] of code_rows() to `out` [n, width], float32 or bfloat16.
+void read_coded_rows(const at::Tensor& codes, const at::Tensor& out);
+
 /// Lists of tokens, stored one after the other.
 struct TokenLists {
   std::vector<std::int64_t> counts;  ///< number of tokens in each list

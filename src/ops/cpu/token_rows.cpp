@@ -1,6 +1,7 @@
 #include "ops/cpu/token_rows.hpp"
 
 #include "base/error.hpp"
+#include "encoding/token_rows.hpp"
 #include "ops/cpu/kernel.hpp"
 
 #include <ATen/ops/empty.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 namespace sluice::ops::cpu {
 namespace {
@@ -99,6 +101,38 @@ at::Tensor sum_of_parts(const at::Tensor& rows, const std::vector<std::int32_t>&
   else
     sum_listed(rows, tokens, out);
   return out;
+}
+
+at::Tensor code_rows(const at::Tensor& x) {
+  const std::int64_t width = x.size(1);
+  const TokenRows rows(width);
+  at::Tensor codes = at::empty({x.size(0), rows.bytes()}, x.options().dtype(at::kByte));
+  auto* const row = reinterpret_cast<std::byte*>(codes.data_ptr<std::uint8_t>());
+  kernel::dispatch(x, [&]<class T>(T) {
+    const T* const values = x.data_ptr<T>();
+    at::parallel_for(0, x.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> wide(static_cast<std::size_t>(width));
+      for (std::int64_t i = begin; i < end; ++i) {
+        kernel::load_row(values + i * width, width, wide.data());
+        rows.write(wide.data(), row + i * rows.bytes());
+      }
+    });
+  });
+  return codes;
+}
+
+void read_coded_rows(const at::Tensor& codes, const at::Tensor& out) {
+  const std::int64_t width = out.size(1);
+  const TokenRows rows(width);
+  const auto* const row = reinterpret_cast<const std::byte*>(codes.data_ptr<std::uint8_t>());
+  kernel::dispatch(out, [&]<class T>(T) {
+    const DType to = std::is_same_v<T, float> ? DType::kFloat32 : DType::kBFloat16;
+    T* const values = out.data_ptr<T>();
+    at::parallel_for(0, out.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        rows.read(row + i * rows.bytes(), to, reinterpret_cast<std::byte*>(values + i * width));
+    });
+  });
 }
 
 void add_token_rows(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,

@@ -14,6 +14,10 @@ void round_rows(const at::Tensor& sums, const at::Tensor& out);
 [[nodiscard]] TokenLists list_tokens(const at::Tensor& chosen, std::span<const std::uint32_t> list_of_expert,
                                      std::int64_t lists);
 
+/// Loops of ops::code_rows() and ops::read_coded_rows(), which no device has.
+[[nodiscard]] at::Tensor code_rows(const at::Tensor& x);
+void read_coded_rows(const at::Tensor& codes, const at::Tensor& out);
+
 /// Adds row t of rows [T, H] to row ids[t] of table [V, H] (float32, rows may be strided), in the order t =
 /// 0, 1, ... for any number of threads; rows whose id (int64) is `padding` are left out.
 void add_token_rows(const at::Tensor& rows, const at::Tensor& ids, std::int64_t padding,

@@ -146,14 +146,14 @@ GradientReducer::Reduction GradientReducer::begin_unit(const Stage& stage, int u
   float* const shard = store_.sums(unit);
   const bool adds = has_gradient_[static_cast<std::size_t>(unit)];
   float* const part = adds ? held + owned.begin - plan.gathered_range(unit, store_.rank()).begin : shard;
-  return {
-      .work = mesh_.reducers(plan, unit)
-                  .reduce_scatter_sum(held, part, plan.counts(unit, store_.rank()), stream_.after_compute()),
-      .unit = unit,
-      .part = part,
-      .shard = shard,
-      .count = owned.count(),
-      .is_final = is_final(stage, unit)};
+  return {.work = mesh_.reducers(plan, unit)
+                      .reduce_scatter_sum(held, part, plan.counts(unit, store_.rank()),
+                                          stream_.after_compute(), plan.dims().wire.gradients),
+          .unit = unit,
+          .part = part,
+          .shard = shard,
+          .count = owned.count(),
+          .is_final = is_final(stage, unit)};
 }
 
 void GradientReducer::reduce_rows(int unit) {

@@ -10,12 +10,19 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 
 namespace sluice {
 namespace {
 
-/// A tied model, so that the embedding belongs to two stages; its experts reduced, or routed to.
-class GradientReducerTest : public testing::TestWithParam<bool> {
+/// A tied model, so that the embedding belongs to two stages; its experts reduced, or routed to. Its gradients are
+/// small integers, which bfloat16 holds too.
+struct Reduction {
+  bool routes;
+  DType sent;
+};
+
+class GradientReducerTest : public testing::TestWithParam<Reduction> {
  protected:
   /// Adds `value` times (rank + 1) to every gradient of a stage, between open() and reduce().
   void reduce(const Stage& stage, float value) {
@@ -54,7 +61,10 @@ class GradientReducerTest : public testing::TestWithParam<bool> {
 
   Communicator& comm_ = test::test_world();
   test::SmallModel model_{nlohmann::json::object({{"tie_word_embeddings", true}})};
-  ShardPlan plan_{model_.layouts, {.world = comm_.size(), .expert_parallel = GetParam() ? comm_.size() : 1}};
+  ShardPlan plan_{model_.layouts,
+                  {.world = comm_.size(),
+                   .expert_parallel = GetParam().routes ? comm_.size() : 1,
+                   .wire = {.gradients = GetParam().sent}}};
   StagePlan stages_ = make_stage_plan(model_.layouts, TiedHead::kYes);
   GradientStore store_{
       plan_, stages_, comm_.rank(), GradientMode::kFloat32, ExpertGradients::kTogether, MemoryKind::kPrivate};
@@ -151,8 +161,14 @@ TEST_P(GradientReducerTest, views_are_unbound_outside_a_stages_time) {
   reducer_.finish();
 }
 
-INSTANTIATE_TEST_SUITE_P(Experts, GradientReducerTest, testing::Bool(),
-                         [](const auto& routed) { return routed.param ? "routed_to" : "reduced"; });
+INSTANTIATE_TEST_SUITE_P(Experts, GradientReducerTest,
+                         testing::Values(Reduction{false, DType::kFloat32}, Reduction{true, DType::kFloat32},
+                                         Reduction{false, DType::kBFloat16},
+                                         Reduction{true, DType::kBFloat16}),
+                         [](const auto& given) {
+                           return std::string(given.param.routes ? "routed_to" : "reduced") + "_in_" +
+                                  std::string(name_of(given.param.sent));
+                         });
 
 }  // namespace
 }  // namespace sluice
