@@ -14,7 +14,7 @@ namespace {
 
 /// Loads the job's adapter in float32, whatever type the weights have.
 ShardArena load_float32_adapter(JobContext& context) {
-  ShardArena adapter(context.plan.shards, context.comm.rank(), DType::kFloat32,
+  ShardArena adapter(context.plan.shards, context.sets.own().rank(), DType::kFloat32,
                      context.plan.machine.device.memory(), "adapter", ShardArena::Units::kTrained);
   load_adapter(context.comm, *context.blueprint.adapter, context.blueprint.model.manifest, adapter,
                context.config().load.chunk_bytes);

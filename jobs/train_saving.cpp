@@ -61,7 +61,7 @@ void export_trained(JobContext& context, TrainingState& state, Trainer& trainer,
 
 TrainDump::TrainDump(JobContext& context, Trainer& trainer)
     : trainer_(trainer),
-      dump_(context.comm, context.blueprint.model.manifest,
+      dump_(context.sets, context.blueprint.model.manifest,
             context.directory.new_file(context.config().debug.dump)) {}
 
 StepMetrics TrainDump::first_step(const Batch& batch, double learning_rate) {

@@ -153,8 +153,6 @@ void expect_replica_settings(const JobConfig& c, JobProblems& problems) {
     problems.expect(holds, {"parallel.replicas", other},
                     fmt::format("found {}, expected 1, because {}", c.parallel.replicas, reason));
   };
-  expect(c.debug.dump.empty() || !is_training(c.job.kind), "debug.dump",
-         "debug.dump takes the numbers of one copy of the model");
   expect(c.checkpoint.storage != SaveStorage::kNode || !is_training(c.job.kind), "checkpoint.storage",
          "checkpoint.storage = \"node\" keeps one copy of the model on the hosts");
   expect(

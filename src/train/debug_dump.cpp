@@ -38,9 +38,10 @@ std::int64_t owned_count(const ShardPlan& plan, int tensor, int rank) {
 
 }  // namespace
 
-DebugDump::DebugDump(Communicator& comm, const ParameterManifest& manifest, const std::filesystem::path& file)
-    : comm_(comm), manifest_(manifest) {
-  if (comm.rank() == 0) file_ = hdf5::File::create(file);
+DebugDump::DebugDump(const RankSets& sets, const ParameterManifest& manifest,
+                     const std::filesystem::path& file)
+    : comm_(sets.own()), is_first_(sets.is_first()), manifest_(manifest) {
+  if (sets.all().rank() == 0) file_ = hdf5::File::create(file);
 }
 
 void DebugDump::write_scalar(const std::string& path, double value) {
@@ -54,6 +55,7 @@ void DebugDump::write_tensor(const std::string& path, const at::Tensor& tensor) 
 }
 
 void DebugDump::write_shards(const std::string& group, const ShardValues& values) {
+  if (!is_first_) return;
   for (const int tensor : manifest_.stored_tensors())
     if (values.holds(values.plan().layouts().unit_of(tensor)))
       write_sharded_tensor(group + "/" + manifest_.wrapped_name(manifest_[tensor].name), tensor, values);

@@ -31,7 +31,7 @@ TEST(JobConfig, refuses_the_best_step_and_patience_without_what_they_need) {
 }
 
 TEST(JobConfig, refuses_copies_of_the_model_where_one_is_taken) {
-  for (const char* const other : {"debug.dump=d.h5", "checkpoint.storage=node", "load.verify=true"})
+  for (const char* const other : {"checkpoint.storage=node", "load.verify=true"})
     EXPECT_THAT(complaint("[parallel]\nreplicas = 2\n", {other}),
                 AllOf(HasSubstr("parallel.replicas: found 2, expected 1"),
                       HasSubstr(std::string(other).substr(0, std::string(other).find('=')))));

@@ -216,11 +216,11 @@ def draw_layout(draw, task, tokens):
     return ranks, tables
 
 
-def draw_copies(draw, ranks, tables, has_dump):
+def draw_copies(draw, ranks, tables):
     """Copies of the model on sets of ranks, in a quarter of the jobs that may have them."""
     copies = draw.choice([1, 1, *(copies for copies in range(1, ranks + 1) if ranks % copies == 0)])
     parallel = tables["parallel"]
-    parallel["replicas"] = 1 if has_dump else copies
+    parallel["replicas"] = copies
     if parallel["replicas"] == 1:
         return
     if parallel["expert_parallel"] > 1 and ranks // copies % parallel["expert_parallel"]:
@@ -251,8 +251,8 @@ class Way:
             self.tables["trace"] = {"steps": "1-2"}
         self.tables["parallel"]["reduce"] = draw_of(seed, "reduce", number).choice(["float32", "float32", "float32", "bfloat16"])
         copies = draw_of(seed, "copies", number)
-        draw_copies(copies, self.ranks, self.tables, "debug" in self.tables)
-        draw_copies(copies, self.ranks_after, self.tables_after, "debug" in self.tables)
+        draw_copies(copies, self.ranks, self.tables)
+        draw_copies(copies, self.ranks_after, self.tables_after)
 
     @property
     def does_first(self):

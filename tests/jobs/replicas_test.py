@@ -149,6 +149,30 @@ class Saving(ReplicasTest):
         self.assertTrue((self.directory / "exported-4/config.json").exists())
         self.expect(program.sluice("verify", self.directory / "exported-4"), 0)
 
+    def test_an_export_of_its_own_is_that_of_one_copy(self):
+        outputs = []
+        for ranks, replicas in ((2, 1), (4, 2)):
+            path = self.directory / f"exported-alone-{ranks}"
+            job = self.job(f"export-{ranks}.toml", job={"kind": "export"}, data={"tokens": ""}, export={"path": str(path)},
+                           parallel={"replicas": replicas})
+            self.run_job(ranks, job)
+            outputs.append({file.name: file.read_bytes() for file in path.glob("*.safetensors")})
+        self.assertTrue(outputs[0])
+        self.assertEqual(outputs[0], outputs[1])
+
+    def test_a_dump_has_the_numbers_of_all_sets(self):
+        dumps = []
+        for ranks, replicas in ((1, 1), (4, 2)):
+            output = self.train(ranks, replicas, f"dump-{ranks}.toml", debug={"dump": "dump.h5"}, train={"steps": 1})
+            with h5py.File(output / "dump.h5") as dump:
+                numbers = {}
+                dump.visititems(lambda name, item: numbers.update({name: item[()]} if isinstance(item, h5py.Dataset) else {}))
+                dumps.append(numbers)
+        self.assertEqual(set(dumps[0]), set(dumps[1]))
+        for name, expected in dumps[0].items():
+            if not name.startswith("train"):
+                numpy.testing.assert_allclose(dumps[1][name], expected, rtol=1e-3, atol=1e-5, err_msg=name)
+
     def test_adapters_are_exported_and_merged(self):
         for adapters in ("keep", "merge"):
             path = self.directory / f"exported-{adapters}"
@@ -232,9 +256,7 @@ class Refused(ReplicasTest):
 
     def test_what_takes_one_copy(self):
         copies = {"replicas": 2}
-        self.expect_refused(2, "debug.dump", parallel=copies, debug={"dump": "dump.h5"})
         self.expect_refused(2, "checkpoint.storage", parallel=copies, checkpoint={"storage": "node"})
-        self.expect_refused(2, "job.kind", parallel=copies, job={"kind": "export"}, export={"path": "out"})
         self.expect_refused(2, "load.verify", parallel=copies, load={"verify": True})
 
 

@@ -103,23 +103,18 @@ void check_formats(const JobPlan& plan) {
 }
 
 void check_replicas(const JobPlan& plan) {
-  if (plan.config().parallel.replicas > 1 && plan.config().job.kind == JobKind::kExport)
-    fail(
-        {ExitCode::kBadConfig, "config.contradiction"},
-        "parallel.replicas: found {} with job.kind = \"export\", expected 1: an export writes one copy of the model",
-        plan.config().parallel.replicas);
   if (plan.config().parallel.replicas > 1 && plan.computes_on_gpus())
     fail(
         {ExitCode::kBadConfig, "config.contradiction"},
         "parallel.replicas: found {} with weights on GPUs, expected 1: only ranks that compute on processors hold "
         "several copies of the model",
         plan.config().parallel.replicas);
-                                            {"parallel.reduce", check_formats},
 }
 
 constexpr std::array<PlanCheck, 7> kChecks{{{"optimizer.fit", check_fit},
                                             {"parallel.replicas", check_replicas},
                                             {"parallel.frozen", check_frozen},
+                                            {"parallel.reduce", check_formats},
                                             {"checkpoint.resume", check_resumed_model},
                                             {"memory", check_memory},
                                             {"memory.offload_path", check_offload_room}}};
