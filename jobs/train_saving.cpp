@@ -121,8 +121,6 @@ SavedTraining saved_training(const JobContext& context, Trainer& trainer, const 
         list_state(context.blueprint.model.manifest, weights,
                    {&optimizer.layout(), context.config().optimizer.mode(), optimizer.state()});
     if (context.config().optimizer.gradients == GradientMode::kRelease) order_backward(state);
-    if (!context.sets.is_first())
-      for (StateSpan& span : state) span.is_copy = true;
     return state;
   };
   return {weights, list, [&] { trainer.require_finite_weights(); }};

@@ -11,11 +11,11 @@
 namespace sluice {
 
 RankFileThread::RankFileThread(const ParameterManifest& manifest, const std::vector<StateSpan>& state,
-                               const ShardArena* paged, double limit_seconds, int rank)
+                               const ShardArena* paged, double limit_seconds, int rank, int number)
     : manifest_(manifest),
       has_disk_(paged != nullptr),
       reader_(state, limit_seconds, paged),
-      file_(manifest, state, rank),
+      file_(manifest, state, number),
       rank_(rank),
       limit_seconds_(limit_seconds) {}
 

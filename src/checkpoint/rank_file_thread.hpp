@@ -29,9 +29,10 @@ namespace sluice {
 class RankFileThread {
  public:
   /// `state` is this rank's, `paged` as in SpanReader. The manifest, and the memory of `state`, must
-  /// outlive the thread. `limit_seconds`: how long the disk may take nothing.
+  /// outlive the thread. `limit_seconds`: how long the disk may take nothing. `number`: that of the file, which is
+  /// the rank's own but where another rank saves the same state elsewhere.
   RankFileThread(const ParameterManifest& manifest, const std::vector<StateSpan>& state,
-                 const ShardArena* paged, double limit_seconds, int rank);
+                 const ShardArena* paged, double limit_seconds, int rank, int number);
 
   /// Creates the file in `directory` and begins to write. `target`: where a copy of the file goes; nothing:
   /// there is no copy.

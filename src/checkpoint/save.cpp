@@ -29,6 +29,16 @@ std::int64_t copied_bytes(const SavedStep& step) {
   return bytes;
 }
 
+/// Fails if a rank saved other numbers than the rank of equal number in an earlier set.
+void require_same(const SavedFile& earlier, const SavedFile& file, int rank) {
+  if (earlier.bytes == file.bytes && earlier.blocks == file.blocks) return;
+  fail(
+      {ExitCode::kInternal, "train.ranks_differ"},
+      "{} of rank {} differs from that of another copy of the model, expected the same bytes. Likely cause: a fault "
+      "of memory or processor. Go on from the last saved step",
+      file.name, rank);
+}
+
 std::string read_block(const InputFile& in, Range bytes) {
   std::string block(static_cast<std::size_t>(bytes.count()), '\0');
   in.read_at(bytes.begin, std::as_writable_bytes(std::span(block)));
@@ -52,9 +62,11 @@ StepSave::StepSave(Communicator& comm, SaveRequest request)
     : comm_(comm),
       request_(std::move(request)),
       target_(request_.directory / step_name(request_.description.step)),
-      disks_(request_.disks.value_or(RankDisks::shared(comm.size()))),
-      writing_(std::make_shared<RankFileThread>(request_.manifest, request_.state, request_.paged,
-                                                request_.limit_seconds, comm.rank())) {
+      disks_(request_.disks.value_or(RankDisks::shared(comm.size()))) {
+  if (const int set_ranks = comm.size() / request_.sets;
+      !disks_.has_earlier_counterpart(comm.rank(), set_ranks))
+    writing_ = std::make_shared<RankFileThread>(request_.manifest, request_.state, request_.paged,
+                                                request_.limit_seconds, comm.rank(), comm.rank() % set_ranks);
   request_.state = {};  // drops the spans, one for each run of each array, since the writer has them
   run_together(comm_, [&] {
     if (is_first()) staged_.emplace(target_, IfTaken::kNextName);
@@ -66,7 +78,7 @@ StepSave::StepSave(Communicator& comm, SaveRequest request)
     run_together(comm_, [&] {
       fault_point("checkpoint.create", comm_.rank());
       for (const auto& copy : incoming_) IncomingCopy::start(copy, directory);
-      RankFileThread::start(writing_, directory, target);
+      if (writing_) RankFileThread::start(writing_, directory, target);
     });
   } catch (...) {
     stop();
@@ -78,7 +90,7 @@ StepSave::StepSave(Communicator& comm, SaveRequest request)
 StepSave::~StepSave() { stop(); }
 
 void StepSave::stop() {
-  writing_->stop();
+  if (writing_) writing_->stop();
   for (const auto& copy : incoming_) copy->stop();
 }
 
@@ -103,20 +115,21 @@ std::optional<CopyTarget> StepSave::exchange_targets() {
 }
 
 void StepSave::keep(int unit) {
+  if (!writing_) return;
   const Stopwatch watch;
   writing_->keep(unit);
   waited_seconds_ += watch.seconds();
 }
 
 bool StepSave::is_written() const {
-  return writing_->has_ended() &&
+  return (!writing_ || writing_->has_ended()) &&
          std::ranges::all_of(incoming_, [](const auto& copy) { return copy->has_ended(); });
 }
 
 SaveReport StepSave::finish() {
   const Stopwatch watch;
   wait_until_written();
-  const std::vector<std::string> files = comm_.all_gather_text(to_text(writing_->file()));
+  const std::vector<std::string> files = comm_.all_gather_text(writing_ ? to_text(writing_->file()) : "");
   run_together(comm_, [&] {
     for (const auto& copy : incoming_)
       copy->require(saved_file_from(files[static_cast<std::size_t>(copy->target().rank)]));
@@ -129,7 +142,7 @@ SaveReport StepSave::finish() {
     request_.description.attempt = step.attempt;  // the number of the attempt, which only rank 0 may know
     share_companions(step);
   }
-  SaveReport report{.bytes = step.bytes(), .copied_bytes = copied_bytes(step)};
+  SaveReport report{.bytes = step.bytes(), .copied_bytes = request_.has_copies ? copied_bytes(step) : 0};
   run_together(comm_, [&] {
     if (is_first()) write_manifest(step);
   });
@@ -147,8 +160,8 @@ void StepSave::wait_until_written() {
   for (std::int64_t writing = 1; writing != 0;) {
     try {
       run_together(comm_, [&] {
-        writing_->wait(kMeetingSeconds);
-        if (writing_->has_ended()) wait_for_copies(kMeetingSeconds);
+        if (writing_) writing_->wait(kMeetingSeconds);
+        if (!writing_ || writing_->has_ended()) wait_for_copies(kMeetingSeconds);
       });
     } catch (const SharedError&) {
       // A sender only learns that the other end has closed, but the other end knows why.
@@ -169,9 +182,17 @@ SavedStep StepSave::complete(const std::vector<std::string>& files) const {
   SavedStep step = request_.description;
   if (disks_.count() > 1) step.hosts = request_.hosts;
   for (int rank = 0; rank < comm_.size(); ++rank) {
-    step.files.push_back(saved_file_from(files[static_cast<std::size_t>(rank)]));
-    if (disks_.count() > 1) step.files.back().hosts = {disks_.of(rank)};
-    if (request_.has_copies) step.files.back().hosts.push_back(disks_.of(disks_.partner(rank)));
+    if (files[static_cast<std::size_t>(rank)].empty()) continue;
+    SavedFile file = saved_file_from(files[static_cast<std::size_t>(rank)]);
+    if (const auto same = std::ranges::find(step.files, file.name, &SavedFile::name);
+        same != step.files.end()) {
+      require_same(*same, file, rank);
+      same->hosts.push_back(disks_.of(rank));
+      continue;
+    }
+    if (disks_.count() > 1) file.hosts = {disks_.of(rank)};
+    if (request_.has_copies) file.hosts.push_back(disks_.of(disks_.partner(rank)));
+    step.files.push_back(std::move(file));
   }
   copy_files(request_.companions, staged_->path());
   for (const CompanionFile& companion : request_.companions)
@@ -181,8 +202,8 @@ SavedStep StepSave::complete(const std::vector<std::string>& files) const {
 
 /// Collective over `comm`. Sends companion files from rank 0's disk to the other disks, a block at a time.
 void StepSave::share_companions(const SavedStep& step) const {
-  const std::size_t ranks = static_cast<std::size_t>(comm_.size());
-  for (const SavedFile& file : std::span(step.files).subspan(ranks)) {
+  for (const SavedFile& file : step.files) {
+    if (!file.hosts.empty()) continue;  // a rank's file
     std::optional<InputFile> in;
     std::optional<OutputFile> out;
     run_together(comm_, [&] {

@@ -45,6 +45,9 @@ struct SaveRequest {
   std::vector<std::string> hosts{};
   /// Whether a rank of another host keeps a copy of each rank's file; needs at least two disks.
   bool has_copies = false;
+  /// Number of sets of consecutive ranks with the same state bit for bit: each disk gets it from the first of its
+  /// ranks that have it, under the name of the first set's file.
+  int sets = 1;
   double limit_seconds = 600;  ///< seconds within which the disk must accept a block
 };
 
@@ -110,7 +113,8 @@ class StepSave {
   std::optional<StagedDirectory> staged_;
   /// Copies of other ranks' files that this rank receives.
   std::vector<std::shared_ptr<IncomingCopy>> incoming_;
-  std::shared_ptr<RankFileThread> writing_;  ///< thread that writes this rank's file, and may be stuck
+  /// Thread that writes this rank's file, and may be stuck; null if another rank writes the same to its disk.
+  std::shared_ptr<RankFileThread> writing_;
   Stopwatch since_begin_;
   double waited_seconds_ = 0;
 };

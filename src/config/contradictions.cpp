@@ -148,17 +148,12 @@ void expect_export_settings(const JobConfig& c, JobProblems& problems) {
 
 /// Checks what several copies of the model do not go with.
 void expect_replica_settings(const JobConfig& c, JobProblems& problems) {
-  if (c.parallel.replicas == 1) return;
-  const auto expect = [&](bool holds, const char* other, const char* reason) {
-    problems.expect(holds, {"parallel.replicas", other},
-                    fmt::format("found {}, expected 1, because {}", c.parallel.replicas, reason));
-  };
-  expect(c.checkpoint.storage != SaveStorage::kNode || !is_training(c.job.kind), "checkpoint.storage",
-         "checkpoint.storage = \"node\" keeps one copy of the model on the hosts");
-  expect(
-      !c.load.verify || c.load.readers != Readers::kRank0, "load.verify",
-      "load.verify reads files again, which with load.readers = \"rank0\" only one copy of the model does; "
-      "\"all\" and \"node\" read for each");
+  problems.expect(
+      c.parallel.replicas == 1 || !c.load.verify || c.load.readers != Readers::kRank0,
+      {"parallel.replicas", "load.verify"},
+      fmt::format("found {}, expected 1, because load.verify reads files again, which with load.readers = "
+                  "\"rank0\" only one copy of the model does; \"all\" and \"node\" read for each",
+                  c.parallel.replicas));
 }
 
 /// Checks keys that depend on the held-out loss: they need evaluations, and checkpoints that keep the best

@@ -31,10 +31,8 @@ TEST(JobConfig, refuses_the_best_step_and_patience_without_what_they_need) {
 }
 
 TEST(JobConfig, refuses_copies_of_the_model_where_one_is_taken) {
-  for (const char* const other : {"checkpoint.storage=node", "load.verify=true"})
-    EXPECT_THAT(complaint("[parallel]\nreplicas = 2\n", {other}),
-                AllOf(HasSubstr("parallel.replicas: found 2, expected 1"),
-                      HasSubstr(std::string(other).substr(0, std::string(other).find('=')))));
+  EXPECT_THAT(complaint("[parallel]\nreplicas = 2\n", {"load.verify=true"}),
+              AllOf(HasSubstr("parallel.replicas: found 2, expected 1"), HasSubstr("load.verify")));
   EXPECT_EQ(complaint("[parallel]\nreplicas = 2\n", {"load.verify=true", "load.readers=all"}), "");
   EXPECT_EQ(complaint("[parallel]\nreplicas = 0\n"), "") << "as many as the plan finds";
 }

@@ -29,6 +29,18 @@ class Saving(OnDisks):
         self.expect_exported()
 
 
+class Replicas(OnDisks):
+    def test_each_copy_of_the_model_saves_for_itself_and_one_that_is_left_is_enough(self):
+        job = self.job(parallel={"replicas": 3}, train={"steps": 2}, checkpoint={"every_steps": 2, "keep": 2})
+        self.train([1, 2, 3], job, parts=["every copy of the model saves"])
+        self.assertEqual([self.files_of(k, 2) for k in (1, 2, 3)], [["rank-00000.safetensors"]] * 3)
+        self.lose(2)
+        self.train([1, 3], job, "--set", "parallel.replicas=2", "--set", "train.steps=4", parts=["from step 2", "step 4/4"])
+        self.bring_back(2)
+        self.train([1, 2, 3], job, "--set", "parallel.replicas=1", "--set", "train.steps=6", parts=["from step 4", "copy on another", "step 6/6"])
+        self.assertEqual([len(self.files_of(k, 6)) for k in (1, 2, 3)], [2, 2, 2])
+
+
 class Containers(OnDisks):
     """One machine, and a disk for each of its containers."""
     IS_ONE_MACHINE = True

@@ -256,7 +256,6 @@ class Refused(ReplicasTest):
 
     def test_what_takes_one_copy(self):
         copies = {"replicas": 2}
-        self.expect_refused(2, "checkpoint.storage", parallel=copies, checkpoint={"storage": "node"})
         self.expect_refused(2, "load.verify", parallel=copies, load={"verify": True})
 
 

@@ -27,6 +27,12 @@ RankDisks::RankDisks(std::vector<int> of_rank) : of_rank_(std::move(of_rank)) {
   }
 }
 
+bool RankDisks::has_earlier_counterpart(int rank, int set_ranks) const {
+  for (int earlier = rank - set_ranks; earlier >= 0; earlier -= set_ranks)
+    if (of(earlier) == of(rank)) return true;
+  return false;
+}
+
 int RankDisks::partner(int rank) const {
   SLUICE_ASSERT(count() > 1, "rank {} has no disk for a copy", rank);
   const std::vector<int>&own = ranks_of(of(rank)), &next = ranks_of((of(rank) + 1) % count());

@@ -29,6 +29,9 @@ class RankDisks {
   [[nodiscard]] int first_rank(int disk) const { return ranks_of(disk).front(); }
   [[nodiscard]] bool is_first(int rank) const { return first_rank(of(rank)) == rank; }
 
+  /// Whether the rank of equal number in an earlier set, each of `set_ranks` consecutive ranks, saves to a rank's disk.
+  [[nodiscard]] bool has_earlier_counterpart(int rank, int set_ranks) const;
+
   /// The rank that writes the copy of a rank's file, to the next disk: the ranks of a disk take turns. Needs
   /// at least two disks.
   [[nodiscard]] int partner(int rank) const;

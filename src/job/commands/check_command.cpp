@@ -212,7 +212,7 @@ void check_saves(const Examination& job, const std::optional<DataIdentity>& data
   const bool is_apart = saves.step_bytes_of_host > 0 && config.checkpoint.storage == SaveStorage::kNode;
   if (is_apart)
     job.line("          on each host's own disk, {}",
-             hosts_text({&saves.step_bytes_of_host, 1}, config.checkpoint.partner_copies));
+             hosts_text({&saves.step_bytes_of_host, 1}, config));
   if (config.checkpoint.saves())
     require_room_for_steps(config, is_apart ? saves.step_bytes_of_host : saves.step_bytes);
   if (!plan.resumed) return;

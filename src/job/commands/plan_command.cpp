@@ -142,7 +142,7 @@ void print_saves(const JobPlan& plan) {
                   format_bytes((settings.keep + 1) * plan.saves.step_bytes));
   if (const std::int64_t bytes = plan.saves.step_bytes_of_host; bytes > 0)
     console::line("  On hosts that share no file system {}.",
-                  hosts_text(std::array{bytes}, settings.partner_copies));
+                  hosts_text(std::array{bytes}, plan.config()));
 }
 
 nlohmann::json json_of(const JobPlan& plan, const PlanView& view) {

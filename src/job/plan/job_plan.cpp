@@ -105,11 +105,12 @@ void add_set(const PlannedLoad& planned, const ParallelDims& dims, int set, Load
   }
 }
 
-SavePlan plan_saves(const JobConfig& config, const std::vector<RankMemory>& ranks, const Machine& machine) {
+SavePlan plan_saves(const JobConfig& config, const std::vector<RankMemory>& ranks, const Machine& machine,
+                    const ParallelDims& dims) {
   SavePlan saves{.step_bytes = saved_step_bytes(ranks)};
   if (may_save_apart(config, machine))
-    saves.step_bytes_of_host = std::ranges::max(
-        step_bytes_of_disks(ranks, RankDisks(machine.nodes), config.checkpoint.partner_copies));
+    saves.step_bytes_of_host =
+        std::ranges::max(step_bytes_of_disks(ranks, RankDisks(machine.nodes), partner_copies(config), dims));
   return saves;
 }
 
@@ -137,7 +138,7 @@ JobPlan::JobPlan(std::shared_ptr<const Blueprint> job, std::shared_ptr<const Fou
 JobPlan& JobPlan::count_memory() {
   ranks =
       blueprint->memory_plan(shards, workload_of(config(), machine, found_->teacher_tokens), staging.bytes);
-  saves = plan_saves(config(), ranks, machine);
+  saves = plan_saves(config(), ranks, machine, shards.dims());
   return *this;
 }
 

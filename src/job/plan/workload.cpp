@@ -8,6 +8,7 @@
 #include "data/packed_window.hpp"
 #include "data/score_file.hpp"
 #include "job/plan/job_plan.hpp"
+#include "job/prepare/save_plan.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -20,7 +21,7 @@ namespace {
 /// meanwhile.
 std::int64_t save_staging_bytes(const JobConfig& config, const Machine& machine) {
   if (!config.checkpoint.saves()) return 0;
-  const bool may_copy = config.checkpoint.partner_copies > 0 && may_save_apart(config, machine);
+  const bool may_copy = partner_copies(config) > 0 && may_save_apart(config, machine);
   return kSaveStagingBytes + (config.memory.offload == Offload::kDisk ? kSavedBlockBytes : 0) +
          (may_copy ? kCopyTakenBytes : 0);
 }
@@ -89,7 +90,6 @@ Workload workload_of(const JobConfig& config, const Machine& machine, std::int64
 }
 
 bool may_save_apart(const JobConfig& config, const Machine& machine) {
-  if (config.parallel.replicas > 1) return false;  // TrainingState refuses hosts that share no place
   const CheckpointSettings& settings = config.checkpoint;
   return is_training(config.job.kind) && settings.saves() && settings.storage != SaveStorage::kShared &&
          machine.has_several_nodes();

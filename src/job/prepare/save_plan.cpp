@@ -19,20 +19,27 @@ std::int64_t saved_step_bytes(std::span<const RankMemory> ranks) {
                          [](std::int64_t sum, const RankMemory& rank) { return sum + rank.saved; });
 }
 
+std::int64_t partner_copies(const JobConfig& config) {
+  return config.parallel.replicas > 1 ? 0 : config.checkpoint.partner_copies;
+}
+
 std::vector<std::int64_t> step_bytes_of_disks(std::span<const RankMemory> ranks, const RankDisks& disks,
-                                              std::int64_t partner_copies) {
+                                              std::int64_t partner_copies, const ParallelDims& dims) {
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(disks.count()));
   for (int rank = 0; rank < disks.world(); ++rank) {
-    const std::int64_t saved = ranks[static_cast<std::size_t>(rank)].saved;
+    if (disks.has_earlier_counterpart(rank, dims.world)) continue;
+    const std::int64_t saved = ranks[static_cast<std::size_t>(dims.member(rank))].saved;
     bytes[static_cast<std::size_t>(disks.of(rank))] += saved;
     if (partner_copies > 0) bytes[static_cast<std::size_t>(disks.of(disks.partner(rank)))] += saved;
   }
   return bytes;
 }
 
-std::string hosts_text(std::span<const std::int64_t> step_bytes, std::int64_t partner_copies) {
-  return fmt::format("each rank's file is on its own host{}: at most {} a step on one",
-                     partner_copies > 0 ? ", with a copy on another" : " alone",
+std::string hosts_text(std::span<const std::int64_t> step_bytes, const JobConfig& config) {
+  const char* const others = config.parallel.replicas > 1 ? ", and every copy of the model saves"
+                             : partner_copies(config) > 0 ? ", with a copy on another"
+                                                          : " alone";
+  return fmt::format("each rank's file is on its own host{}: at most {} a step on one", others,
                      format_bytes(*std::ranges::max_element(step_bytes)));
 }
 

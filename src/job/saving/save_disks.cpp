@@ -6,6 +6,7 @@
 #include "comm/run_together.hpp"
 #include "io/path.hpp"
 #include "io/staged_directory.hpp"
+#include "job/prepare/save_plan.hpp"
 #include "job/prepare/target_place.hpp"
 #include "process/host_name.hpp"
 
@@ -77,7 +78,7 @@ SaveDisks find_save_disks(Communicator& comm, std::span<const int> nodes, const 
   const RankDisks of_nodes({nodes.begin(), nodes.end()});
   const fs::path directory = checkpoint_directory(config);
   const SaveStorage storage = config.checkpoint.storage;
-  const bool wants_copies = config.checkpoint.partner_copies > 0;
+  const bool wants_copies = partner_copies(config) > 0;
   const std::vector<std::string> names = comm.all_gather_text(host_name());
   std::vector<std::string> hosts;
   for (int node = 0; node < of_nodes.count(); ++node)

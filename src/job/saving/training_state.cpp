@@ -34,8 +34,9 @@ namespace fs = std::filesystem;
 /// Prints what each host will save, and which checkpoints the hosts have.
 void print_disks(const JobContext& context, const SaveDisks& disks, const std::optional<FoundStep>& found) {
   console::line("          no file system is shared: {}",
-                hosts_text(step_bytes_of_disks(context.plan.ranks, disks.disks, disks.partner_copies()),
-                           disks.partner_copies()));
+                hosts_text(step_bytes_of_disks(context.plan.ranks, disks.disks, disks.partner_copies(),
+                                               context.plan.shards.dims()),
+                           context.config()));
   console::line("          {} on {}",
                 found ? fmt::format("step {} is whole", found->step.step) : "no step is saved",
                 fmt::join(disks.hosts, ", "));
@@ -187,15 +188,10 @@ void TrainingState::check_same_base() const {
 void TrainingState::require_place() {
   run_on_root(context_.comm, [&] { require_creatable("checkpoint.path", directory_ / "step"); });
   save_disks_ = find_save_disks(context_.comm, context_.plan.machine.nodes, context_.config());
-  if (context_.sets.counterparts() != nullptr && !save_disks_->are_shared())
-    fail({ExitCode::kBadConfig, "config.contradiction"},
-         "parallel.replicas: found {}, expected 1, because the hosts share no place for checkpoints, {}, and "
-         "several copies of the model are saved only to a shared one",
-         context_.config().parallel.replicas, directory_.string());
   const RankDisks& disks = save_disks_->disks;
   const int rank = context_.comm.rank();
-  const std::vector<std::int64_t> bytes =
-      step_bytes_of_disks(context_.plan.ranks, disks, save_disks_->partner_copies());
+  const std::vector<std::int64_t> bytes = step_bytes_of_disks(
+      context_.plan.ranks, disks, save_disks_->partner_copies(), context_.plan.shards.dims());
   run_together(context_.comm, [&] {
     if (disks.is_first(rank))
       require_room_for_steps(context_.config(), bytes[static_cast<std::size_t>(disks.of(rank))]);
@@ -349,6 +345,7 @@ void TrainingState::begin_save(std::int64_t step) {
                         .disks = save_disks_->disks,
                         .hosts = save_disks_->hosts,
                         .has_copies = save_disks_->has_copies,
+                        .sets = context_.plan.shards.dims().replicas,
                         .limit_seconds = context_.config().deadline.save_seconds};
     if (context_.is_root()) request.companions = companion_files(context_.config().model.path).files;
     saving_step_ = step;

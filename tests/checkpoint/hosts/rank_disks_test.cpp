@@ -23,6 +23,20 @@ TEST(RankDisks, copies_never_stay_on_the_disk_of_the_original_and_ranks_take_tur
     EXPECT_NE(disks.of(rank), disks.of(disks.partner(rank))) << rank;
 }
 
+TEST(RankDisks, know_what_an_earlier_set_saves_to_them) {
+  const RankDisks disks({0, 0, 0, 1, 1, 1});
+  const auto is_saved = [&](int set_ranks) {
+    std::vector<bool> saved;
+    for (int rank = 0; rank < disks.world(); ++rank)
+      saved.push_back(disks.has_earlier_counterpart(rank, set_ranks));
+    return saved;
+  };
+  EXPECT_EQ(is_saved(6), (std::vector<bool>{false, false, false, false, false, false}));
+  EXPECT_EQ(is_saved(3), (std::vector<bool>{false, false, false, false, false, false}));
+  EXPECT_EQ(is_saved(2), (std::vector<bool>{false, false, true, false, false, true}));
+  EXPECT_EQ(is_saved(1), (std::vector<bool>{false, true, true, false, true, true}));
+}
+
 TEST(RankDisks, know_their_ranks_however_they_are_dealt) {
   const RankDisks disks({0, 1, 0, 1});
   EXPECT_EQ(disks.ranks_of(1), (std::vector<int>{1, 3}));

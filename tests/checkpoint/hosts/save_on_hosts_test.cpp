@@ -95,6 +95,32 @@ TEST_F(SaveOnHosts, a_step_survives_any_one_host_with_its_disk) {
   }
 }
 
+TEST_F(SaveOnHosts, of_copies_of_the_model_that_each_save_one_is_enough) {
+  SoloCommunicator self;  // each rank is a set of its own, with all of the state
+  State state(self, model_, model_.layouts, kMode, DType::kBFloat16, 1);
+  state.fill();
+  const auto request = [&](std::int64_t step) {
+    SaveRequest all = test::request_of(own_, model_, state, step);
+    all.disks = disks_of(test_world());
+    all.hosts = host_names();
+    all.sets = test_world().size();
+    return all;
+  };
+  const SaveReport report = save_step(test_world(), request(1));
+  EXPECT_EQ(report.copied_bytes, 0) << "nothing of it goes over the wire";
+  const fs::path step = own_ / step_name(1);
+  EXPECT_TRUE(fs::exists(step / "rank-00000.safetensors"));
+  EXPECT_FALSE(fs::exists(step / "rank-00001.safetensors"));
+  expect_restored(test_world(), 1);
+  for (int lost = 0; lost + 1 < test_world().size(); ++lost) {
+    lose(lost);
+    expect_restored(test_world(), 1);
+  }
+  if (test_world().rank() == 1) *state.spans().front().data ^= std::byte{1};
+  test::expect_error(ExitCode::kInternal, {"rank-00000.safetensors", "rank 1"},
+                     [&] { save_step(test_world(), request(2)); });
+}
+
 TEST_F(SaveOnHosts, without_copies_a_lost_host_is_named_with_the_file) {
   State state = make_state();
   save(state, 1, false);
