@@ -1,5 +1,6 @@
-// What waiting costs and what collectives carry. Run it under mpirun; rank 0 prints one line per figure.
-//   mpirun --oversubscribe -np 3 bench_wait [all | idle | busy | collectives]
+// What waiting costs, what collectives carry, and how many messages the small ones are. Run it under mpirun; rank 0
+// prints one line per figure.
+//   mpirun --oversubscribe -np 3 bench_wait [all | idle | busy | collectives | small]
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "comm/mpi/mpi_environment.hpp"
@@ -8,9 +9,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <span>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -95,6 +98,46 @@ void measure_collectives(Communicator& world, std::int64_t total_bytes) {
       rate(total_bytes, reduce), cast * 1e3);
 }
 
+/// Messages and bytes of a small collective: of the rank that sends most, and of all ranks; and its seconds.
+template <class Call>
+void measure_small(Communicator& world, std::string_view name, Call call) {
+  const Traffic before = world.traffic();
+  call();
+  const Traffic after = world.traffic();
+  std::array<std::int64_t, 2> sum{after.sent_messages - before.sent_messages,
+                                  after.sent_bytes - before.sent_bytes};
+  std::array<std::int64_t, 2> most = sum;
+  world.all_reduce_max(most);
+  world.all_reduce_sum(std::span(sum));
+  const double seconds = best_seconds(world, call);
+  if (world.rank() == 0)
+    fmt::print("| {} | {} | {} | {} | {} | {} | {:.0f} |\n", world.size(), name, most[0], sum[0], most[1],
+               sum[1], seconds * 1e6);
+}
+
+/// The small collectives of a step and its beginning, each with as much as a step of some 50 layers gives it.
+void measure_small_collectives(Communicator& world) {
+  constexpr std::size_t kFew = 2, kLoads = 48 * 128;
+  std::array<double, kFew> few{};
+  std::vector<std::int64_t> loads(kLoads);
+  std::vector<std::byte> text(1024);
+  const std::vector<std::int64_t> bytes(static_cast<std::size_t>(world.size()), 8);
+  std::vector<std::int64_t> all(bytes.size());
+  const std::int64_t own = world.rank();
+  if (world.rank() == 0)
+    fmt::print(
+        "| ranks | operation | messages of one rank | of all | bytes of one rank | of all | us |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |\n");
+  measure_small(world, "barrier", [&] { world.barrier(); });
+  measure_small(world, "broadcast of 1 kB",
+                [&] { world.broadcast(text.data(), std::ssize(text), 0).wait(); });
+  measure_small(world, "all_gather of 8 B a rank", [&] { world.all_gather(&own, all.data(), bytes).wait(); });
+  measure_small(world, "all_gather_text of 100 B a rank",
+                [&] { static_cast<void>(world.all_gather_text(std::string(100, ' '))); });
+  measure_small(world, "all_reduce_sum of 2 numbers", [&] { world.all_reduce_sum(std::span<double>(few)); });
+  measure_small(world, "all_reduce_sum of 6144 numbers", [&] { world.all_reduce_sum(std::span(loads)); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -102,6 +145,7 @@ int main(int argc, char** argv) {
   MpiEnvironment mpi(60);
   if (what == "all" || what == "idle") measure_idle_wait(mpi.world());
   if (what == "all" || what == "busy") measure_busy_share(mpi.world());
+  if (what == "all" || what == "small") measure_small_collectives(mpi.world());
   if (what == "all" || what == "collectives") {
     for (const std::int64_t bytes : {kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB})
       measure_collectives(mpi.world(), bytes);
