@@ -69,7 +69,12 @@ StepMetrics TrainDump::first_step(const Batch& batch, double learning_rate) {
   dump_.write_tensor("/logits", trainer_.first_logits(batch));
   ShardArena gradients(weights.plan(), weights.rank(), DType::kFloat32, weights.memory(),
                        "gradients for debug.dump", ShardArena::Units::kTrained);
+  const int whole_unit = weights.plan().whole_unit();
+  std::vector<float> whole(
+      static_cast<std::size_t>(weights.plan().owned(whole_unit, weights.rank()).count()));
   trainer_.observe_gradients([&](const GradientPart& sums) {
+    if (sums.unit == whole_unit)
+      return copy_bytes(whole.data(), sums.data, sums.elements.count() * size_of(DType::kFloat32));
     const std::int64_t first = sums.elements.begin - weights.plan().owned(sums.unit, weights.rank()).begin;
     copy_bytes(gradients.unit_data(sums.unit) + first * size_of(DType::kFloat32), sums.data,
                sums.elements.count() * size_of(DType::kFloat32));
@@ -79,10 +84,18 @@ StepMetrics TrainDump::first_step(const Batch& batch, double learning_rate) {
   dump_.write_scalar("/loss", metrics.loss);
   if (!metrics.expert_tokens.empty()) dump_.write_scalar("/aux_loss", metrics.aux_loss);
   dump_.write_shards("/grad", ArenaValues(gradients));
+  dump_.write_whole("/grad", weights.plan().layouts(), whole);
   return metrics;
 }
 
-void TrainDump::write_weights() { dump_.write_shards("/train/final", trainer_.optimizer().master()); }
+void TrainDump::write_weights() {
+  const ShardValues& master = trainer_.optimizer().master();
+  dump_.write_shards("/train/final", master);
+  const UnitLayouts& layouts = master.plan().layouts();
+  std::vector<float> whole(static_cast<std::size_t>(layouts.trained_buffers.count()));
+  master.read_buffers(layouts.trained_buffers.begin, layouts.trained_buffers.count(), whole.data());
+  dump_.write_whole("/train/final", layouts, whole);
+}
 
 std::optional<TrainDump> open_dump(JobContext& context, const TrainingState& state, Trainer& trainer) {
   if (context.config().debug.dump.empty()) return std::nullopt;

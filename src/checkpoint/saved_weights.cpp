@@ -77,7 +77,7 @@ MatchedCheckpoint collect(const SavedStep& step, const std::filesystem::path& di
     if (!file.entries.empty()) collector.add(file);
   set_buffers_apart(weights.match, manifest);
   collector.check(weights.match.entries, tensors);
-  collector.check(weights.match.buffers, manifest.persistent_buffers());
+  collector.check(weights.match.buffers, manifest.whole_tensors());
   return weights;
 }
 

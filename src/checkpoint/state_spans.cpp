@@ -23,7 +23,8 @@ void list_weights(const ParameterManifest& manifest, const ShardArena& weights, 
   }
 }
 
-/// Lists the persistent buffers: they are few, every rank has them, and the first rank's are saved.
+/// Lists persistent buffers and float32 parameters: they are few, every rank has them, and the first rank's are
+/// saved.
 void list_buffers(const ShardArena& weights, std::vector<StateSpan>& out) {
   const UnitLayouts& layouts = weights.plan().layouts();
   for (const BufferPlace& buffer : layouts.buffers)
@@ -64,9 +65,9 @@ Range numbers_of(const StatePart& part, const MatrixState& matrix) {
   return {begin, begin + part_count(part, matrix.shape, matrix.owned.count())};
 }
 
-void list_matrix(const TensorInfo& tensor, const MatrixState& matrix, int unit, DType weights,
+void list_matrix(const TensorInfo& tensor, const MatrixState& matrix, int unit, const ShardArena& weights,
                  const OptimizerBlock& optimizer, std::vector<StateSpan>& out) {
-  for (const StatePart& part : describe_state(optimizer.mode, weights, tensor).parts) {
+  for (const StatePart& part : describe_state(optimizer.mode, weights.dtype(), tensor).parts) {
     const bool is_shared = part.grain == StateGrain::kColumn && !matrix.shape.is_vector();
     out.push_back({.tensor = matrix.tensor,
                    .unit = unit,
@@ -74,7 +75,7 @@ void list_matrix(const TensorInfo& tensor, const MatrixState& matrix, int unit, 
                    .dtype = part.dtype,
                    .numbers = numbers_of(part, matrix),
                    .data = optimizer.block + matrix.offset(part.array),
-                   .is_copy = is_shared && matrix.owned.begin > 0});
+                   .is_copy = matrix.is_whole ? weights.rank() != 0 : is_shared && matrix.owned.begin > 0});
   }
 }
 
@@ -95,7 +96,7 @@ std::vector<StateSpan> list_state(const ParameterManifest& manifest, const Shard
   for (int unit = 0; optimizer.layout != nullptr && unit < optimizer.layout->units(); ++unit)
     for (const MatrixState& matrix : optimizer.layout->matrices(unit))
       if (matrix.owned.count() > 0)
-        list_matrix(manifest[matrix.tensor], matrix, unit, weights.dtype(), optimizer, spans);
+        list_matrix(manifest[matrix.tensor], matrix, unit, weights, optimizer, spans);
   std::ranges::sort(spans, {}, [](const StateSpan& span) {
     return std::tuple(span.unit, span.tensor, order_of(span.array), span.numbers.begin);
   });

@@ -20,7 +20,7 @@ inline constexpr std::string_view kWeightsArray = "weights";
 /// Consecutive numbers of one array of a tensor, in this rank's memory.
 struct StateSpan {
   int tensor = -1;         ///< index of the tensor in the manifest
-  int unit = -1;           ///< unit of the tensor; for a persistent buffer the number of units
+  int unit = -1;           ///< unit of the tensor; for one that ranks hold whole, ShardPlan::whole_unit()
   std::string_view array;  ///< name of the array: kWeightsArray, or name_of(StateArray)
   DType dtype = DType::kFloat32;
   Range numbers;  ///< range of numbers, counted over the whole tensor
@@ -37,7 +37,7 @@ struct OptimizerBlock {
   std::byte* block = nullptr;
 };
 
-/// Lists all state of this rank that training changes, and the persistent buffers, ordered by unit, tensor,
+/// Lists all state of this rank that training changes, and the tensors that ranks hold whole, ordered by unit, tensor,
 /// array and numbers. Refers to the memory of both.
 [[nodiscard]] std::vector<StateSpan> list_state(const ParameterManifest& manifest, const ShardArena& weights,
                                                 const OptimizerBlock& optimizer);

@@ -44,7 +44,9 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
       layouts_(plan.layouts()),
       device_(ops::device_of(memory)),
       views_(manifest.tensors().size()),
-      buffer_values_(unbound_storage(layouts_.buffer_elements() * size_of(DType::kFloat32), device_)) {
+      buffer_values_(unbound_storage(layouts_.buffer_elements() * size_of(DType::kFloat32), device_)),
+      whole_gradients_(
+          unbound_storage(layouts_.trained_buffers.count() * size_of(DType::kFloat32), device_)) {
   if (stored != nullptr) {
     expert_room_.emplace(*stored, largest_stored_expert(plan, rank), dtype, memory,
                          "the numbers of a dequantised expert");
@@ -53,9 +55,14 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
   }
   for (const BufferPlace& buffer : layouts_.buffers) {
     const TensorInfo& tensor = manifest[buffer.tensor];
-    const Placement placement{.tensor = buffer.tensor, .offset = buffer.offset};
-    buffers_[tensor.name] =
-        view_of(buffer_values_, at::kFloat, placement, tensor.shape, placement.strides(tensor.shape));
+    const auto view = [&](const c10::Storage& storage, std::int64_t offset) {
+      const Placement placement{.tensor = buffer.tensor, .offset = offset};
+      return view_of(storage, at::kFloat, placement, tensor.shape, placement.strides(tensor.shape));
+    };
+    ops::Parameter& parameter = views_[static_cast<std::size_t>(buffer.tensor)];
+    buffers_[tensor.name] = parameter.value = view(buffer_values_, buffer.offset);
+    if (buffer.offset >= layouts_.trained_buffers.begin)
+      parameter.grad = view(whole_gradients_, buffer.offset - layouts_.trained_buffers.begin);
   }
   for (int unit = 0; unit < static_cast<int>(layouts_.units.size()); ++unit) {
     const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];
@@ -116,6 +123,7 @@ ops::Weight ParameterViews::weight(std::string_view name, const ops::Dropout* dr
 }
 
 const ops::Parameter& ParameterViews::operator[](std::string_view name) const {
+  if (buffers_.contains(name)) return views_[static_cast<std::size_t>(manifest_.find(name).value())];
   const TensorHome& home = home_of(name);
   const FlatLayout& unit = layouts_.units[static_cast<std::size_t>(home.unit)];
   return views_[static_cast<std::size_t>(unit.placements()[static_cast<std::size_t>(home.placement)].tensor)];
@@ -127,6 +135,8 @@ at::Tensor ParameterViews::buffer(std::string_view name) const {
 }
 
 void ParameterViews::bind_buffers(float* buffers) { point_at(buffer_values_, buffers); }
+
+void ParameterViews::bind_whole_gradients(float* gradients) { point_at(whole_gradients_, gradients); }
 
 void ParameterViews::bind(int unit, std::byte* values) {
   const FlatLayout& layout = layouts_.units[static_cast<std::size_t>(unit)];

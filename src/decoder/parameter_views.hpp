@@ -50,11 +50,14 @@ class ParameterViews {
   [[nodiscard]] ops::Weight weight(std::string_view name, const ops::Dropout* dropout,
                                    Adapters adapters = Adapters::kUsed) const;
 
-  /// View of a persistent buffer, float32; undefined if the model has no buffer of this name.
+  /// View of a tensor that every rank holds whole, float32; undefined if the model has none of this name.
   [[nodiscard]] at::Tensor buffer(std::string_view name) const;
 
-  /// Points all persistent buffers at `buffers` (UnitLayouts::buffers), which stay the caller's.
+  /// Points all tensors that ranks hold whole at `buffers` (UnitLayouts::buffers), which stay the caller's.
   void bind_buffers(float* buffers);
+  /// Sets the memory of the gradients of trained float32 parameters (UnitLayouts::trained_buffers), to which
+  /// every contribution is added.
+  void bind_whole_gradients(float* gradients);
   /// Sets the memory of a unit's values to `values`, which the caller owns: the elements that the rank holds,
   /// in the views' dtype, or the codes and scales of a stored unit.
   void bind(int unit, std::byte* values);
@@ -97,10 +100,10 @@ class ParameterViews {
   ExpertConsumer consumer_;
   /// Completions by unit; empty unless experts take turns.
   std::map<int, ops::ExpertCompletion> completions_;
-  std::vector<ops::Parameter> views_;  ///< views of each manifest tensor; empty for buffers
+  std::vector<ops::Parameter> views_;  ///< views of each manifest tensor; of a whole one in buffer_values_
   std::optional<StoredRoom> expert_room_, dense_room_;
   std::deque<StoredTensor> stored_;  ///< matrices of the tensors of stored units
-  c10::Storage buffer_values_;
+  c10::Storage buffer_values_, whole_gradients_;
   std::map<std::string, at::Tensor, std::less<>> buffers_;  ///< persistent buffers by name
 };
 

@@ -14,10 +14,10 @@
 namespace sluice {
 namespace {
 
-/// Type in which a tensor is written; persistent buffers stay float32, because rounding would change the
-/// choice of experts.
+/// Type in which a tensor is written; tensors that ranks hold whole stay float32, because rounding would change
+/// the choice of experts, or lose what training has changed.
 DType written_dtype(const TensorInfo& tensor, DType of_parameters) {
-  return tensor.kind == TensorKind::kPersistentBuffer ? DType::kFloat32 : of_parameters;
+  return tensor.kind == TensorKind::kParameter ? of_parameters : DType::kFloat32;
 }
 
 /// A name in its two parts: up to its layer, "…layers.3.", and the rest.

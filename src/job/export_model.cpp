@@ -64,8 +64,8 @@ std::function<bool(int)> changed_tensors(const Blueprint& blueprint) {
   if (is_training(config.job.kind))
     for (int tensor = 0; tensor < std::ssize(manifest.tensors()); ++tensor) {
       const TensorInfo& info = manifest[tensor];
-      const bool is_parameter = info.kind == TensorKind::kParameter;
-      if (!info.frozen && (is_parameter || config.train.router_bias_update_rate > 0)) changed.insert(tensor);
+      if (!info.frozen && (is_parameter(info.kind) || config.train.router_bias_update_rate > 0))
+        changed.insert(tensor);
     }
   return [changed = std::move(changed)](int tensor) { return changed.contains(tensor); };
 }

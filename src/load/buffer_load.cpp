@@ -22,9 +22,8 @@ void read_buffer(EntryReader& reader, const CheckpointIndex& index, const Matche
                    matched.count);
   for (std::int64_t i = 0; i < matched.count; ++i)
     if (!std::isfinite(out[i]))
-      fail({ExitCode::kBadData, "weights.not_finite"},
-           "{}: element {} of {} is {}, expected a finite number: experts are chosen by it", index.directory,
-           matched.begin + i, printable(entry.name), out[i]);
+      fail({ExitCode::kBadData, "weights.not_finite"}, "{}: element {} of {} is {}, expected a finite number",
+           index.directory, matched.begin + i, printable(entry.name), out[i]);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Load of a checkpoint's persistent buffers: few numbers, which rank 0 reads and every rank holds whole.
+// Load of a checkpoint's tensors that every rank holds whole: few numbers, which rank 0 reads.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -10,9 +10,9 @@
 
 namespace sluice {
 
-/// Collective over `comm`. Fills the persistent buffers of `weights`, float32 whatever the files store, from
-/// the files of `index` in `directory`, which rank 0 sees. Error(kBadData) for a buffer that is not finite,
-/// since a router cannot choose by it; errors as EntryReader.
+/// Collective over `comm`. Fills the persistent buffers and float32 parameters of `weights`, float32 whatever
+/// the files store, from the files of `index` in `directory`, which rank 0 sees. Error(kBadData) for a number
+/// that is not finite; errors as EntryReader.
 void load_buffers(Communicator& comm, const CheckpointIndex& index, const CheckpointMatch& match,
                   const std::filesystem::path& directory, const ShardArena& weights);
 

@@ -17,6 +17,8 @@ std::string_view name_of(TensorKind kind) {
   switch (kind) {
     case TensorKind::kParameter:
       return "parameter";
+    case TensorKind::kFloat32Parameter:
+      return "float32 parameter";
     case TensorKind::kPersistentBuffer:
       return "persistent buffer";
     case TensorKind::kComputedBuffer:
@@ -29,7 +31,9 @@ bool is_stored(const TensorInfo& tensor) {
   return tensor.kind == TensorKind::kParameter && tensor.tied_to.empty();
 }
 
-bool is_persistent_buffer(const TensorInfo& tensor) { return tensor.kind == TensorKind::kPersistentBuffer; }
+bool is_whole(const TensorInfo& tensor) {
+  return tensor.kind == TensorKind::kPersistentBuffer || tensor.kind == TensorKind::kFloat32Parameter;
+}
 
 }  // namespace
 
@@ -156,14 +160,15 @@ void ParameterManifest::freeze(int index) {
 std::int64_t ParameterManifest::parameter_count() const {
   std::int64_t count = 0;
   for (const TensorInfo& tensor : tensors_)
-    if (tensor.kind == TensorKind::kParameter && tensor.tied_to.empty()) count += tensor.element_count();
+    if (is_parameter(tensor.kind) && tensor.tied_to.empty()) count += tensor.element_count();
   return count;
 }
 
 std::int64_t ParameterManifest::trained_parameter_count() const {
   std::int64_t count = 0;
-  for (const int tensor : trained_tensors())
-    if ((*this)[tensor].kind == TensorKind::kParameter) count += (*this)[tensor].element_count();
+  for (const TensorInfo& tensor : tensors_)
+    if (is_parameter(tensor.kind) && tensor.tied_to.empty() && !tensor.frozen)
+      count += tensor.element_count();
   return count;
 }
 
@@ -177,11 +182,18 @@ std::vector<int> ParameterManifest::tensors_that(Holds holds) const {
 
 std::vector<int> ParameterManifest::stored_tensors() const { return tensors_that(is_stored); }
 
-std::vector<int> ParameterManifest::persistent_buffers() const { return tensors_that(is_persistent_buffer); }
+std::vector<int> ParameterManifest::whole_tensors() const {
+  std::vector<int> whole = tensors_that(is_whole);
+  std::ranges::stable_sort(whole, {}, [&](int tensor) {
+    const TensorInfo& info = (*this)[tensor];
+    return std::pair(is_parameter(info.kind), !info.frozen);
+  });
+  return whole;
+}
 
 std::vector<int> ParameterManifest::checkpoint_tensors() const {
   return tensors_that([](const TensorInfo& tensor) {
-    return (is_stored(tensor) && tensor.adapts.empty()) || is_persistent_buffer(tensor);
+    return (is_stored(tensor) && tensor.adapts.empty()) || is_whole(tensor);
   });
 }
 

@@ -34,7 +34,9 @@ enum class Role : std::uint8_t {
 
 /// Kind of a tensor: whether it is trained, saved or computed.
 enum class TensorKind : std::uint8_t {
-  kParameter,         ///< trained, unless it is frozen
+  kParameter,  ///< trained, unless it is frozen
+  /// Parameter that is float32 whatever the training type, and whole on every rank.
+  kFloat32Parameter,
   kPersistentBuffer,  ///< checkpoint tensor without gradient; float32, and whole on every rank
   kComputedBuffer,    ///< tensor that every rank computes and no checkpoint has
 };
@@ -44,9 +46,15 @@ enum class InitialValues : std::uint8_t {
   kByRole,  ///< ones for norms, normal numbers for other tensors
   kZeros,
   kOnes,
+  kLogOfPlace,        ///< log 1, log 2, log 3 and so on, as Mamba-2 begins
   kLogOfUniform16,    ///< log u, for u uniform in (0, 16)
   kUniformByColumns,  ///< uniform within 1 / sqrt(columns): Kaiming's (He et al. 2015) with a = sqrt(5)
 };
+
+/// Whether tensors of this kind are trained, unless they are frozen.
+[[nodiscard]] inline bool is_parameter(TensorKind kind) {
+  return kind == TensorKind::kParameter || kind == TensorKind::kFloat32Parameter;
+}
 
 /// Number of elements of a tensor of this shape: 1 for a scalar.
 [[nodiscard]] std::int64_t element_count(std::span<const std::int64_t> shape);
@@ -164,12 +172,14 @@ class ParameterManifest {
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Number of elements of all trained parameters, ties counted once.
   [[nodiscard]] std::int64_t trained_parameter_count() const;
-  /// Tensors that own storage in the ranks' shards: parameters, ties left out.
+  /// Tensors that own storage in the ranks' shards: parameters, ties left out, and those that ranks hold whole.
   [[nodiscard]] std::vector<int> stored_tensors() const;
-  [[nodiscard]] std::vector<int> persistent_buffers() const;
+  /// Tensors that every rank holds whole, in float32: persistent buffers; behind them float32 parameters, the
+  /// frozen ones first.
+  [[nodiscard]] std::vector<int> whole_tensors() const;
   /// Indices of the tensors that a checkpoint of the model has: all but adapters.
   [[nodiscard]] std::vector<int> checkpoint_tensors() const;
-  /// Indices of the tensors that training changes.
+  /// Indices of the stored tensors that training changes.
   [[nodiscard]] std::vector<int> trained_tensors() const;
 
   /// Line with everything about a tensor that must be equal on all ranks: the value of an agreement entry.

@@ -24,6 +24,7 @@ GradientMemory plan_gradients(const ShardPlan& plan, const StagePlan& stages, in
                               ExpertGradients experts) {
   constexpr std::int64_t kFloat = 4;
   GradientMemory memory;
+  memory.whole = plan.layouts().trained_buffers.count() * kFloat;
   if (mode != GradientMode::kRelease)
     memory.shards = plan.trained_elements(rank) *
                     size_of(mode == GradientMode::kFloat32 ? DType::kFloat32 : DType::kBFloat16);

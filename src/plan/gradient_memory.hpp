@@ -20,7 +20,9 @@ struct GradientMemory {
   /// bytes of a tied embedding's gradients, kept from the head's backward until the embedding's
   std::int64_t kept = 0;
 
-  [[nodiscard]] std::int64_t all() const { return shards + dense + experts + kept; }
+  std::int64_t whole = 0;  ///< bytes of the float32 parameters' gradients, kept until the update in any mode
+
+  [[nodiscard]] std::int64_t all() const { return shards + dense + experts + kept + whole; }
 };
 
 /// Where gradients of experts lie: kInTurn if an expert's gradient is final before the next expert's begins,

@@ -82,7 +82,8 @@ std::int64_t save_buffers(const ShardPlan& plan, std::span<const std::int64_t> s
   std::int64_t largest = 0;
   for (int unit = 0; unit < static_cast<int>(state_bytes.size()); ++unit) {
     if (!plan.is_trained(unit)) continue;
-    largest = std::max<std::int64_t>(largest, plan.owned(unit, rank).count() * size_of(work.dtype) +
+    const DType dtype = unit == plan.whole_unit() ? DType::kFloat32 : work.dtype;
+    largest = std::max<std::int64_t>(largest, plan.owned(unit, rank).count() * size_of(dtype) +
                                                   state_bytes[static_cast<std::size_t>(unit)]);
   }
   return work.save_staging_bytes > 0 ? work.save_staging_bytes + largest : 0;
@@ -254,7 +255,10 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
     const std::vector<std::int64_t> state_bytes = optimizer.of_units(member);
     memory.optimizer = sum(state_bytes);
     if (plan.dims().set(rank) == 0)  // which saves for all sets
-      memory.saved = plan.trained_elements(member) * size + memory.optimizer;
+      // Float32 parameters and their state are saved by the first rank.
+      memory.saved = plan.trained_elements(member) * size + memory.optimizer +
+                     (member == 0 ? plan.layouts().trained_buffers.count() * size_of(DType::kFloat32)
+                                  : -state_bytes.back());
     memory.gradient_buffer = stages.gradient_elements(plan, member) * size_of(DType::kFloat32);
     memory.save_buffers = save_buffers(plan, state_bytes, member, work);
     offload(plan, state_bytes, member, work, memory);

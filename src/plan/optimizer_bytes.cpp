@@ -18,6 +18,10 @@ OptimizerBytes::OptimizerBytes(const ParameterManifest& manifest, const ShardPla
       unit.push_back(std::move(matrices));
     }
   }
+  for (const BufferPlace& place : plan.layouts().buffers)
+    if (const TensorInfo& tensor = manifest[place.tensor]; has_state(tensor))
+      whole_bytes_ +=
+          state_bytes(describe_state(mode, weights, tensor).parts, matrix_shape(tensor), place.count);
 }
 
 std::vector<std::int64_t> OptimizerBytes::of_units(int rank) const {
@@ -28,6 +32,7 @@ std::vector<std::int64_t> OptimizerBytes::of_units(int rank) const {
     for (const Matrices& matrices : units_[unit]) bytes[unit] += owned_bytes(matrices, owned);
     if (plan_.has_pages()) bytes[unit] = round_up(bytes[unit], OptimizerLayout::kPageAlignment);
   }
+  bytes.push_back(whole_bytes_);
   return bytes;
 }
 

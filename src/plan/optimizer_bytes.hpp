@@ -16,7 +16,8 @@ class OptimizerBytes {
   OptimizerBytes(const ParameterManifest& manifest, const ShardPlan& plan, const OptimizerMode& mode,
                  DType weights);
 
-  /// Bytes of each unit on `rank`, as OptimizerLayout::unit_bytes() gives them.
+  /// Bytes of each unit on `rank`, as OptimizerLayout::unit_bytes() gives them: at last those of the float32
+  /// parameters, which are the same on every rank.
   [[nodiscard]] std::vector<std::int64_t> of_units(int rank) const;
 
  private:
@@ -32,6 +33,7 @@ class OptimizerBytes {
 
   const ShardPlan& plan_;
   std::vector<std::vector<Matrices>> units_;
+  std::int64_t whole_bytes_ = 0;  ///< bytes of the float32 parameters' state
 };
 
 }  // namespace sluice

@@ -3,30 +3,50 @@
 #include "base/round.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace sluice {
 OptimizerLayout::OptimizerLayout(const ParameterManifest& manifest, const ShardPlan& plan, int rank,
                                  const OptimizerMode& mode, DType weights) {
   const std::vector<FlatLayout>& layouts = plan.layouts().units;
   std::int64_t end = 0;
-  std::vector<TensorState> states(manifest.tensors().size());
   for (int unit = 0; unit < static_cast<int>(layouts.size()); ++unit) {
     std::vector<MatrixState>& matrices = units_.emplace_back();
     for (const Placement& placement : layouts[static_cast<std::size_t>(unit)].placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
-      if (!has_state(tensor)) continue;
-      states[static_cast<std::size_t>(placement.tensor)] = describe_state(mode, weights, tensor);
-      add_matrices(tensor, placement, plan, unit, rank, matrices);
+      if (has_state(tensor)) add_matrices(tensor, placement, plan, unit, rank, matrices);
     }
     std::ranges::stable_sort(matrices, {}, &MatrixState::unit_begin);
-    for (MatrixState& matrix : matrices) {
-      const TensorState& state = states[static_cast<std::size_t>(matrix.tensor)];
-      matrix.master = state.master;
-      matrix.state = state.state;
-      place_state(matrix, state.parts, end);
-    }
+    place_states(matrices, manifest, mode, weights, end);
     if (plan.has_pages()) end = round_up(end, kPageAlignment);
     unit_ends_.push_back(end);
+  }
+  std::vector<MatrixState>& whole = units_.emplace_back();
+  for (const BufferPlace& place : plan.layouts().buffers) {
+    const TensorInfo& tensor = manifest[place.tensor];
+    if (!has_state(tensor)) continue;
+    MatrixState& matrix = whole.emplace_back();
+    matrix.tensor = place.tensor;
+    matrix.shape = matrix_shape(tensor);
+    matrix.decays = is_decayed(tensor);
+    matrix.is_whole = true;
+    matrix.owned = {0, place.count};
+    matrix.unit_begin = matrix.arena_begin = place.offset;
+  }
+  place_states(whole, manifest, mode, weights, end);
+  unit_ends_.push_back(end);
+}
+
+void OptimizerLayout::place_states(std::vector<MatrixState>& matrices, const ParameterManifest& manifest,
+                                   const OptimizerMode& mode, DType weights, std::int64_t& end) {
+  std::map<int, TensorState> states;
+  for (MatrixState& matrix : matrices) {
+    auto found = states.find(matrix.tensor);
+    if (found == states.end())
+      found = states.emplace(matrix.tensor, describe_state(mode, weights, manifest[matrix.tensor])).first;
+    matrix.master = found->second.master;
+    matrix.state = found->second.state;
+    place_state(matrix, found->second.parts, end);
   }
 }
 

@@ -23,10 +23,12 @@ struct MatrixState {
   MasterFormat master = MasterFormat::kFloat32;
   StateFormat state = StateFormat::kFloat32;
   bool decays = false;  ///< whether weight decay applies, see is_decayed()
+  /// Whether this is a float32 parameter, which lies beside the arena.
+  bool is_whole = false;
   /// elements of the matrix that the rank owns; may be empty where several ranks share the unit
   Range owned;
   std::int64_t unit_begin = 0;   ///< first owned element, counted in the unit's buffer
-  std::int64_t arena_begin = 0;  ///< first owned element, counted in the arena
+  std::int64_t arena_begin = 0;  ///< first owned element, counted in the arena, or beside it
   /// first byte of each state array in the block; -1: the array is not kept
   std::array<std::int64_t, kStateArrays> offsets{};
 
@@ -43,7 +45,8 @@ class OptimizerLayout {
                   const OptimizerMode& mode, DType weights);
 
   /// The matrices of a unit in the order of its buffer, none if it is frozen: all of a dense unit; of a unit
-  /// of experts those of the rank's place. The list is the same on all ranks that share the unit.
+  /// of experts those of the rank's place; for ShardPlan::whole_unit() the float32 parameters. The list is the
+  /// same on all ranks that share the unit.
   [[nodiscard]] const std::vector<MatrixState>& matrices(int unit) const {
     return units_[static_cast<std::size_t>(unit)];
   }
@@ -64,6 +67,8 @@ class OptimizerLayout {
  private:
   void add_matrices(const TensorInfo& tensor, const Placement& placement, const ShardPlan& plan, int unit,
                     int rank, std::vector<MatrixState>& out) const;
+  void place_states(std::vector<MatrixState>& matrices, const ParameterManifest& manifest,
+                    const OptimizerMode& mode, DType weights, std::int64_t& end);
   void place_state(MatrixState& matrix, const std::vector<StatePart>& parts, std::int64_t& end);
 
   std::vector<std::vector<MatrixState>> units_;

@@ -46,14 +46,14 @@ struct MatrixShape {
 /// convolution's) are vectors.
 [[nodiscard]] MatrixShape matrix_shape(const TensorInfo& tensor);
 
-/// Whether weight decay applies to a tensor: not to a vector, such as a bias or a norm, and not to tensors that
-/// have one for each expert. The shape of its state does not decide: a matrix of one row decays, and so does a
-/// convolution.
+/// Whether weight decay applies to a tensor: not to a vector, such as a bias or a norm, not to tensors that
+/// have one for each expert, and to no float32 parameter. The shape of its state does not decide: a matrix of
+/// one row decays, and so does a convolution.
 [[nodiscard]] bool is_decayed(const TensorInfo& tensor);
 
 /// Whether an optimizer keeps state for a tensor, because it trains it.
 [[nodiscard]] inline bool has_state(const TensorInfo& tensor) {
-  return tensor.kind == TensorKind::kParameter && !tensor.frozen;
+  return is_parameter(tensor.kind) && !tensor.frozen;
 }
 
 /// Formats in which one tensor's state is kept.
@@ -64,9 +64,9 @@ struct TensorState {
 };
 
 /// Describes how a tensor's state is kept. Routers, norms, vectors and other small tensors, less than a
-/// thousandth of a model, keep float32 in every mode. `weights` is the training type; float32 weights are
+/// thousandth of a model, keep float32 in every mode. `training` is the training type; float32 weights are
 /// their own master.
-[[nodiscard]] TensorState describe_state(const OptimizerMode& mode, DType weights, const TensorInfo& tensor);
+[[nodiscard]] TensorState describe_state(const OptimizerMode& mode, DType training, const TensorInfo& tensor);
 
 /// Count of numbers in a part for `elements` of a matrix, which are whole blocks and, for a part with row
 /// state, whole rows. 0 for no elements.

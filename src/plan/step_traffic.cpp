@@ -102,8 +102,9 @@ class TrafficCount {
   /// Sums over ranks, and the batch that rank 0 hands out.
   void count_rest(const ParameterManifest& manifest) {
     const auto sum_of = [&](std::int64_t numbers) { return sum_bytes(numbers, ranks()); };
-    const std::int64_t bytes = 2 * sum_of(model_.moe_layer_count() * model_.experts) +
-                               sum_of(work_.has_z_loss ? 1 : 0) + backward_passes_ * (sum_of(1) + sum_of(2));
+    const std::int64_t bytes =
+        2 * sum_of(model_.moe_layer_count() * model_.experts) + sum_of(work_.has_z_loss ? 1 : 0) +
+        backward_passes_ * (sum_of(1) + sum_of(2) + sum_of(plan_.layouts().trained_buffers.count()));
     for (int rank = 0; rank < ranks(); ++rank) at(rank).other += bytes;
     for (int rank = 1; rank < ranks(); ++rank)
       at(0).batch += sequences(rank) * (work_.pass_length + 1) * std::int64_t{sizeof(std::int64_t)};

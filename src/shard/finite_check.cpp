@@ -69,6 +69,14 @@ NonFinite find_non_finite(const ShardPlan& plan, const ParameterManifest& manife
                           const std::byte* data, DType dtype, UnitOrder order) {
   // Upper bound of a unit's elements, so that NonFinite::place orders findings by unit first.
   constexpr std::int64_t kMostElements = std::int64_t{1} << 44;
+  if (unit == plan.whole_unit()) {
+    const std::int64_t bad = first_bad_of_any(data, elements.count(), dtype);
+    if (bad < 0) return {};
+    const std::vector<BufferPlace>& places = plan.layouts().buffers;
+    const auto behind = std::ranges::upper_bound(places, elements.begin + bad, {}, &BufferPlace::offset);
+    return {(order == UnitOrder::kForward ? unit : -unit) * kMostElements + bad,
+            manifest[std::prev(behind)->tensor].name};
+  }
   const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
   NonFinite first;
   layout.for_each_part(elements, [&](const Placement& placement, const Run& run) {
@@ -119,7 +127,11 @@ NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& man
                                             shards.unit_data(unit), shards.dtype(), order);
     if (found.found()) return found;
   }
-  return {};
+  if (shards.buffers() == nullptr) return {};
+  const Range whole = plan.layouts().trained_buffers;
+  return find_non_finite(plan, manifest, plan.whole_unit(), whole,
+                         reinterpret_cast<const std::byte*>(shards.buffers() + whole.begin), DType::kFloat32,
+                         order);
 }
 
 std::string first_of_ranks(Communicator& comm, const NonFinite& own) {

@@ -32,7 +32,8 @@ struct NonFinite {
 /// The first tensor with a NaN or an infinity in a rank's shard of a stored unit.
 [[nodiscard]] NonFinite find_non_finite(const StoredUnitValues& values, const ParameterManifest& manifest,
                                         int unit, UnitOrder order = UnitOrder::kForward);
-/// The first tensor with a NaN or an infinity in a rank's arena; units that are elsewhere are not searched.
+/// The first tensor with a NaN or an infinity in a rank's arena, or among trained float32 parameters beside it;
+/// units that are elsewhere are not searched.
 [[nodiscard]] NonFinite find_non_finite(const ShardArena& shards, const ParameterManifest& manifest,
                                         UnitOrder order = UnitOrder::kForward);
 

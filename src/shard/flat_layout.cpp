@@ -197,8 +197,13 @@ UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t st
   for (std::size_t i = 0; i < layouts.homes.size(); ++i)
     if (const std::string& owner = manifest.tensors()[i].tied_to; !owner.empty())
       layouts.homes[i] = layouts.homes[static_cast<std::size_t>(*manifest.find(owner))];
-  for (const int tensor : manifest.persistent_buffers())
-    layouts.buffers.push_back({tensor, layouts.buffer_elements(), manifest[tensor].element_count()});
+  for (const int tensor : manifest.whole_tensors()) {
+    const TensorInfo& info = manifest[tensor];
+    layouts.buffers.push_back({tensor, layouts.buffer_elements(), info.element_count(), info.layer});
+    const bool is_trained = is_parameter(info.kind) && !info.frozen;
+    if (!is_trained) layouts.trained_buffers.begin = layouts.buffer_elements();
+  }
+  layouts.trained_buffers.end = layouts.buffer_elements();
   return layouts;
 }
 

@@ -135,28 +135,32 @@ struct TensorHome {
   int placement = -1;
 };
 
-/// Place of a persistent buffer, in float32 elements, among all persistent buffers, which lie one after the
-/// other and which every rank holds whole.
+/// Place of a tensor that every rank holds whole, a persistent buffer or a float32 parameter, in float32
+/// elements among all such tensors, which lie one after the other.
 struct BufferPlace {
-  int tensor = 0;  ///< index of the buffer in the manifest
+  int tensor = 0;  ///< index of the tensor in the manifest
   std::int64_t offset = 0, count = 0;
+  int layer = -1;  ///< layer of the tensor; -1 outside the layers
 };
 
 /// All units of a model, in the order of the forward pass, and where each tensor is.
 struct UnitLayouts {
   std::vector<FlatLayout> units;
-  std::vector<TensorHome> homes;     ///< home of each manifest tensor; unit -1 for buffers
-  std::vector<BufferPlace> buffers;  ///< places of the persistent buffers, in the manifest's order
+  std::vector<TensorHome> homes;  ///< home of each manifest tensor; unit -1 for buffers
+  /// Places of the tensors that ranks hold whole, in the order of ParameterManifest::whole_tensors().
+  std::vector<BufferPlace> buffers;
+  /// Elements of the trained float32 parameters among those of `buffers`, of which they are the last.
+  Range trained_buffers;
   [[nodiscard]] std::int64_t elements() const;
-  /// Placement of a tensor in its unit; the tensor must not be a persistent buffer.
+  /// Placement of a tensor in its unit; the tensor must not be one of `buffers`.
   [[nodiscard]] const Placement& placement_of(int tensor) const {
     const TensorHome& home = homes[static_cast<std::size_t>(tensor)];
     return units[static_cast<std::size_t>(home.unit)].placements()[static_cast<std::size_t>(home.placement)];
   }
   [[nodiscard]] int unit_of(int tensor) const { return homes[static_cast<std::size_t>(tensor)].unit; }
-  /// Elements of all persistent buffers.
+  /// Elements of all tensors that ranks hold whole.
   [[nodiscard]] std::int64_t buffer_elements() const;
-  /// Place of a persistent buffer; null for any other tensor.
+  /// Place of a tensor that ranks hold whole; null for any other tensor.
   [[nodiscard]] const BufferPlace* buffer_of(int tensor) const;
 };
 

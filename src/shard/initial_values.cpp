@@ -70,6 +70,9 @@ void initial_values(const TensorInfo& tensor, float standard_deviation, std::uin
     case InitialValues::kOnes:
       std::fill_n(out, count, 1.0f);
       return;
+    case InitialValues::kLogOfPlace:
+      for (std::int64_t i = 0; i < count; ++i) out[i] = std::log(static_cast<float>(begin + i + 1));
+      return;
     case InitialValues::kLogOfUniform16:
       stream.uniform(begin, count, out);
       std::transform(out, out + count, out, [](float u) { return std::log(16.0f * u); });

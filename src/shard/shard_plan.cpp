@@ -66,6 +66,7 @@ bool ShardPlan::has_experts(int unit) const {
 }
 
 bool ShardPlan::is_trained(int unit) const {
+  if (unit == whole_unit()) return layouts_.trained_buffers.count() > 0;
   return layouts_.units[static_cast<std::size_t>(unit)].is_trained();
 }
 
@@ -85,9 +86,13 @@ int ShardPlan::rank_of(int unit, int shard) const {
   return has_experts(unit) ? shard % dims_.groups() * dims_.expert_parallel + shard / dims_.groups() : shard;
 }
 
-int ShardPlan::sharers(int unit) const { return has_experts(unit) ? dims_.groups() : dims_.world; }
+int ShardPlan::sharers(int unit) const {
+  if (unit == whole_unit()) return 1;
+  return has_experts(unit) ? dims_.groups() : dims_.world;
+}
 
 Range ShardPlan::owned(int unit, int rank) const {
+  if (unit == whole_unit()) return layouts_.trained_buffers;
   const auto at = static_cast<std::size_t>(unit * (dims_.world + 1) + shard_of(unit, rank));
   return {cuts_[at], cuts_[at + 1]};
 }

@@ -57,6 +57,11 @@ class ShardPlan {
   [[nodiscard]] const ParallelDims& dims() const { return dims_; }
   [[nodiscard]] const UnitLayouts& layouts() const { return layouts_; }
 
+  /// Number that stands for the trained float32 parameters where units are numbered, behind all units. Every
+  /// rank owns them all, and their elements are those of UnitLayouts::trained_buffers. Only is_trained(),
+  /// owned() and sharers() take this number.
+  [[nodiscard]] int whole_unit() const { return static_cast<int>(layouts_.units.size()); }
+
   /// Whether a unit is a layer's experts; the others are dense.
   [[nodiscard]] bool has_experts(int unit) const;
   /// Elements of a unit's buffer that a rank owns; may be empty.

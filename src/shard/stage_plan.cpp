@@ -50,9 +50,13 @@ bool is_trained(const Stage& stage, const ShardPlan& plan) {
 
 int StagePlan::lowest_trained_layer(const ShardPlan& plan) const {
   if (is_trained(embed, plan)) return -1;
-  const auto lowest =
+  const auto found =
       std::ranges::find_if(layers, [&](const Stage& layer) { return is_trained(layer, plan); });
-  return static_cast<int>(lowest - layers.begin());
+  int lowest = static_cast<int>(found - layers.begin());
+  const UnitLayouts& layouts = plan.layouts();
+  for (const BufferPlace& place : layouts.buffers)
+    if (place.offset >= layouts.trained_buffers.begin) lowest = std::min(lowest, place.layer);
+  return lowest;
 }
 
 const Stage& StagePlan::after(int layer) const {

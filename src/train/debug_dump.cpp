@@ -62,6 +62,18 @@ void DebugDump::write_shards(const std::string& group, const ShardValues& values
   flush();
 }
 
+void DebugDump::write_whole(const std::string& group, const UnitLayouts& layouts,
+                            std::span<const float> values) {
+  for (const BufferPlace& place : layouts.buffers) {
+    if (!file_ || place.offset < layouts.trained_buffers.begin) continue;
+    const TensorInfo& tensor = manifest_[place.tensor];
+    file_->create_dataset(group + "/" + manifest_.wrapped_name(tensor.name), DType::kFloat32, tensor.shape)
+        .write(values.subspan(static_cast<std::size_t>(place.offset - layouts.trained_buffers.begin),
+                              static_cast<std::size_t>(place.count)));
+  }
+  flush();
+}
+
 void DebugDump::write_sharded_tensor(const std::string& path, int tensor, const ShardValues& values) {
   std::vector<float> part = owned_elements(values, tensor);
   if (comm_.rank() != 0) {

@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace sluice {
@@ -28,6 +29,10 @@ class DebugDump {
   /// Collective over the first set; does nothing on others. Writes every stored tensor that `values` has as
   /// `group`/NAME, in float32. Rank 0 holds one tensor at a time.
   void write_shards(const std::string& group, const ShardValues& values);
+
+  /// Writes every trained float32 parameter as `group`/NAME. `values`: elements of
+  /// UnitLayouts::trained_buffers.
+  void write_whole(const std::string& group, const UnitLayouts& layouts, std::span<const float> values);
 
   /// Hands everything written so far to the kernel.
   void flush();

@@ -83,6 +83,8 @@ void Optimizer::update(const GradientPart& gradient, std::span<const double> mat
 
 void Optimizer::update_moments(const GradientPart& gradient, Matrices matrices,
                                std::span<const double> scales) {
+  if (matrices.empty()) return;
+  const DType weights = weights_type(matrices.front());
   std::vector<ops::UpdateRun> large, small;  // small tensors keep float32 state
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     const MatrixState& matrix = matrices[i];
@@ -105,7 +107,7 @@ void Optimizer::update_moments(const GradientPart& gradient, Matrices matrices,
   for (const auto& [runs, master, state] :
        {std::tuple(&large, settings_.master, settings_.state),
         std::tuple(&small, MasterFormat::kFloat32, StateFormat::kFloat32)})
-    ops::update_moments(*runs, {weights_.dtype(), gradient.dtype, master, state}, moment_step());
+    ops::update_moments(*runs, {weights, gradient.dtype, master, state}, moment_step());
 }
 
 /// Constants of this step for an optimizer that keeps moments of each element.
@@ -140,6 +142,7 @@ std::byte* Optimizer::array(const MatrixState& matrix, StateArray array) const {
 }
 
 std::byte* Optimizer::weights_of(const MatrixState& matrix) const {
+  if (matrix.is_whole) return reinterpret_cast<std::byte*>(weights_.buffers() + matrix.arena_begin);
   return weights_.data() + matrix.arena_begin * size_of(weights_.dtype());
 }
 

@@ -18,7 +18,8 @@
 
 namespace sluice {
 
-/// Summed gradients of consecutive elements of a unit's buffer, all owned by this rank.
+/// Summed gradients of consecutive elements of a unit's buffer, or of all of ShardPlan::whole_unit(), all owned
+/// by this rank.
 struct GradientPart {
   int unit = -1;
   Range elements;
@@ -99,6 +100,9 @@ class Optimizer {
   [[nodiscard]] ops::MomentStep moment_step() const;
   [[nodiscard]] std::byte* array(const MatrixState& matrix, StateArray array) const;
   [[nodiscard]] std::byte* weights_of(const MatrixState& matrix) const;
+  [[nodiscard]] DType weights_type(const MatrixState& matrix) const {
+    return matrix.is_whole ? DType::kFloat32 : weights_.dtype();
+  }
   void update_moments(const GradientPart& gradient, Matrices matrices, std::span<const double> scales);
   void update_factored(const GradientPart& gradient, Matrices matrices, std::span<const double> scales);
   void update_factored_together(const GradientPart& gradient, Matrices matrices,

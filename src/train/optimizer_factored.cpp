@@ -64,7 +64,7 @@ void Optimizer::update_factored_together(const GradientPart& gradient, Matrices 
     for (std::size_t i = 0; i < matrices.size(); ++i)
       if (matrices[i].owned.count() > 0)
         visit(i, matrices[i], factored_run(gradient, matrices[i], scales[i]),
-              formats_of(matrices[i], weights_.dtype(), gradient.dtype));
+              formats_of(matrices[i], weights_type(matrices[i]), gradient.dtype));
   };
   const auto mean_row = [&](std::size_t i) {
     return sums[places[i].rows()] / static_cast<double>(matrices[i].shape.rows);

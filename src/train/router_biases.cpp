@@ -22,13 +22,18 @@ void move_layer(std::span<const std::int64_t> tokens, float rate, std::span<floa
 
 void move_router_biases(const ShardArena& weights, const ParameterManifest& manifest,
                         std::span<const std::int64_t> expert_tokens, float rate) {
-  const std::int64_t bytes = weights.buffer_elements() * size_of(DType::kFloat32);
-  SLUICE_ASSERT(std::ssize(expert_tokens) == weights.buffer_elements(),
+  // Biases come first among the tensors that ranks hold whole.
+  std::int64_t elements = 0;
+  for (const BufferPlace& buffer : weights.plan().layouts().buffers)
+    if (!is_parameter(manifest[buffer.tensor].kind)) elements = buffer.offset + buffer.count;
+  const std::int64_t bytes = elements * size_of(DType::kFloat32);
+  SLUICE_ASSERT(std::ssize(expert_tokens) == elements,
                 "found loads of {} experts, expected {}, as many as there are biases", expert_tokens.size(),
-                weights.buffer_elements());
+                elements);
   std::vector<float> biases(expert_tokens.size());
   copy_bytes(biases.data(), weights.buffers(), bytes);
   for (const BufferPlace& buffer : weights.plan().layouts().buffers) {
+    if (buffer.offset >= elements) break;
     if (manifest[buffer.tensor].frozen) continue;
     const auto begin = static_cast<std::size_t>(buffer.offset),
                count = static_cast<std::size_t>(buffer.count);

@@ -216,6 +216,7 @@ void Trainer::embed_backward(StepState& step) {
 void Trainer::reduce_norm(StepState& step) {
   const PhaseTimer::Scope phase(timer_, Phase::kReduce);
   reducer_.finish();
+  reducer_.reduce_whole();
   const std::int64_t sent = binder_.mesh().traffic().sent_bytes;
   // Other sets have the same gradients.
   std::array<double, 2> sums{binder_.mesh().sets().is_first() ? sink_->squares() : 0,

@@ -60,8 +60,10 @@ double Trainer::clip_factor(double grad_norm) const {
 
 void Trainer::require_finite_weights() {
   const ShardArena& weights = binder_.weights();
+  const Range whole = weights.plan().layouts().trained_buffers;
   double squares =
-      ops::sum_of_squares(weights.data(), weights.dtype(), weights.plan().trained_elements(weights.rank()));
+      ops::sum_of_squares(weights.data(), weights.dtype(), weights.plan().trained_elements(weights.rank())) +
+      ops::sum_of_squares(weights.buffers() + whole.begin, whole.count());
   comm_.all_reduce_sum(std::span(&squares, 1));
   if (std::isfinite(squares)) return;
   fail_for_updated(first_of_ranks(comm_, find_non_finite(weights, manifest_)));

@@ -39,8 +39,21 @@ TEST(ParameterManifest, persistent_buffers_are_of_a_checkpoint_and_in_no_shard) 
   EXPECT_EQ(manifest.parameter_count(), 10);
   EXPECT_EQ(manifest.stored_tensors(), (std::vector<int>{0, 1}));
   EXPECT_EQ(manifest.trained_tensors(), (std::vector<int>{0, 1}));
-  EXPECT_EQ(manifest.persistent_buffers(), (std::vector<int>{2}));
+  EXPECT_EQ(manifest.whole_tensors(), (std::vector<int>{2}));
   EXPECT_EQ(manifest.checkpoint_tensors(), (std::vector<int>{0, 1, 2}));
+}
+
+TEST(ParameterManifest, float32_parameters_lie_behind_buffers_and_those_that_are_trained_last) {
+  ParameterManifest manifest = two_tensors();
+  for (const char* name : {"a_log", "skip"})
+    manifest.add({name, {3}, DType::kFloat32, Role::kLinearAttention, 0, TensorKind::kFloat32Parameter, {}});
+  manifest.add({"bias", {5}, DType::kFloat32, Role::kRouter, 0, TensorKind::kPersistentBuffer, {}});
+  EXPECT_EQ(manifest.parameter_count(), 16);
+  EXPECT_EQ(manifest.stored_tensors(), (std::vector<int>{0, 1}));
+  EXPECT_EQ(manifest.whole_tensors(), (std::vector<int>{4, 2, 3}));
+  manifest.freeze(3);
+  EXPECT_EQ(manifest.whole_tensors(), (std::vector<int>{4, 3, 2}));
+  EXPECT_EQ(manifest.trained_parameter_count(), 13);
 }
 
 TEST(ParameterManifest, knows_layers_for_prediction_by_their_numbers) {

@@ -90,6 +90,33 @@ TEST(OptimizerLayout, keeps_router_norms_and_vectors_in_float32) {
     }
 }
 
+TEST(OptimizerLayout, keeps_float32_parameters_whole_and_exact_on_every_rank_in_any_mode) {
+  ParameterManifest manifest;
+  manifest.add({"w", {64, 32}, DType::kBFloat16, Role::kDenseMlp, 0, TensorKind::kParameter, {}});
+  manifest.add(
+      {"frozen", {5}, DType::kFloat32, Role::kLinearAttention, 0, TensorKind::kFloat32Parameter, {}});
+  manifest.add(
+      {"a", {1, 1, 7, 1}, DType::kFloat32, Role::kLinearAttention, 0, TensorKind::kFloat32Parameter, {}});
+  manifest.freeze(1);
+  const UnitLayouts layouts = make_unit_layouts(manifest, kStateBlock);
+  for (const OptimizerMode& mode : {kSmallest, OptimizerMode{}})
+    for (int rank = 0; rank < 3; ++rank) {
+      const ShardPlan plan(layouts, {.world = 3});
+      const OptimizerLayout layout(manifest, plan, rank, mode, DType::kBFloat16);
+      ASSERT_EQ(layout.matrices(plan.whole_unit()).size(), 1);
+      const MatrixState& matrix = layout.matrices(plan.whole_unit()).front();
+      EXPECT_EQ(matrix.tensor, 2);
+      EXPECT_EQ(matrix.owned.count(), 7);
+      EXPECT_EQ(matrix.state, StateFormat::kFloat32);
+      EXPECT_FALSE(matrix.decays);
+      EXPECT_LT(matrix.offset(StateArray::kMaster), 0) << "float32 weights are their own master";
+      EXPECT_EQ(OptimizerBytes(manifest, plan, mode, DType::kBFloat16).of_units(rank).back(),
+                layout.unit_bytes(plan.whole_unit()).count());
+      EXPECT_EQ(plan.owned(plan.whole_unit(), rank).begin, 5);
+      EXPECT_EQ(plan.owned(plan.whole_unit(), rank).end, 12);
+    }
+}
+
 TEST(OptimizerState, of_the_biases_of_experts_is_that_of_a_vector_for_each) {
   TensorInfo biases;
   biases.shape = {4, 512};

@@ -50,7 +50,7 @@ class Updates {
   void step(std::uint64_t number, bool in_turn = false) {
     drawn(gradients_, 100 + number);
     optimizer_.begin_step(optimizer_.steps() + 1, kUpdateRate);
-    for (int unit = 0; unit < optimizer_.layout().units(); ++unit) {
+    for (int unit = 0; unit < static_cast<int>(plan_.layouts().units.size()); ++unit) {
       const Range owned = plan_.owned(unit, weights_.rank());
       const FlatLayout& layout = plan_.layouts().units[static_cast<std::size_t>(unit)];
       if (!in_turn || layout.kind() != UnitKind::kExperts) {
@@ -74,7 +74,7 @@ class Updates {
   }
   template <class Visit>
   void for_each_owned(Visit visit) const {
-    for (int unit = 0; unit < optimizer_.layout().units(); ++unit)
+    for (int unit = 0; unit < static_cast<int>(plan_.layouts().units.size()); ++unit)
       for (const Placement& place : plan_.layouts().units[static_cast<std::size_t>(unit)].placements())
         plan_.owned_runs(place.tensor, weights_.rank(), [&](const ShardPlan::OwnedRun& run) {
           visit(place.tensor, Range{run.tensor_begin, run.tensor_begin + run.count});

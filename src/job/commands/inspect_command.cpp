@@ -63,7 +63,7 @@ json inspect(const ModelDescription& model, const fs::path& directory) {
   for (const int index : model.manifest.checkpoint_tensors()) {
     const TensorInfo& tensor = model.manifest[index];
     add_tensor(out["roles"][std::string(name_of(tensor.role))], "parameters",
-               tensor.kind == TensorKind::kParameter ? tensor.element_count() : 0);
+               is_parameter(tensor.kind) ? tensor.element_count() : 0);
   }
   if (!holds_weights(directory)) return out;
   const CheckpointIndex index = read_checkpoint_index(directory);

@@ -3,10 +3,13 @@
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/trace/recorder.hpp"
+#include "device/copy.hpp"
 #include "ops/buffers/gradients.hpp"
 #include "ops/runtime/tensor_device.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -29,6 +32,7 @@ GradientReducer::GradientReducer(const RankMesh& mesh, const StagePlan& stages, 
       has_gradient_(store.plan().layouts().units.size(), false) {
   if (store.has_experts_in_turn())
     views.take_experts_in_turn([this](int unit, std::int64_t expert) { consume_expert(unit, expert); });
+  views.bind_whole_gradients(store.sums(store.plan().whole_unit()));
 }
 
 bool GradientReducer::takes_experts_in_turn(int unit) const {
@@ -76,6 +80,8 @@ void GradientReducer::begin_step() {
   has_gradient_.assign(has_gradient_.size(), false);
   room_.give_back(std::exchange(open_, {}));  // frees the buffer of a step that was given up
   rows_ = nullptr;
+  const int whole = store_.plan().whole_unit();
+  ops::clear(store_.sums(whole), store_.plan().owned(whole, store_.rank()).count());
 }
 
 void GradientReducer::open(const Stage& stage) {
@@ -132,6 +138,21 @@ void GradientReducer::finish() {
   for (const Reduction& reduction : std::exchange(reductions_, {}))
     if (reduction.is_final) consume(reduction.unit);
   room_.give_back(std::exchange(reduced_, {}));
+}
+
+void GradientReducer::reduce_whole() {
+  const int whole = store_.plan().whole_unit();
+  if (!is_trained(whole)) return;
+  const Range elements = store_.plan().owned(whole, store_.rank());
+  float* const sums = store_.sums(whole);
+  std::vector<float> own(static_cast<std::size_t>(elements.count()));
+  const std::int64_t bytes = elements.count() * size_of(DType::kFloat32);
+  copy_bytes(own.data(), sums, bytes);
+  std::vector<double> all(own.begin(), own.end());
+  mesh_.sets().all().all_reduce_sum(all);
+  std::ranges::transform(all, own.begin(), [](double sum) { return static_cast<float>(sum); });
+  copy_bytes(sums, own.data(), bytes);
+  consumer_({whole, elements, reinterpret_cast<const std::byte*>(sums), DType::kFloat32});
 }
 
 void GradientReducer::clear_gaps(int unit, float* held) const {

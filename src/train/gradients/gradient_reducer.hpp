@@ -48,6 +48,9 @@ class GradientReducer {
   void reduce(const Stage& stage);
   /// Completes the reduction that reduce() began: the store holds the sums, or the consumer has had them.
   void finish();
+  /// Collective over all ranks. Adds up the gradients of float32 parameters, which backward has written to
+  /// the store, in the order of the ranks, and hands them to the consumer.
+  void reduce_whole();
 
  private:
   /// A pending reduction into a unit's shard, or into `part`, which is then added to the shard.

@@ -10,6 +10,11 @@
 namespace sluice {
 namespace {
 
+/// Whether this rank counts a unit's gradients in the norm: of float32 parameters all ranks have the same.
+bool is_counted(const GradientStore& store, int unit) {
+  return unit != store.plan().whole_unit() || store.rank() == 0;
+}
+
 /// Updates every trained unit from the gradients that the store has kept.
 void update_from_kept(const GradientSinkParts& parts, double scale) {
   const PhaseTimer::Scope phase(parts.timer, Phase::kOptimizer);
@@ -29,10 +34,20 @@ class KeepingSink final : public GradientSink {
 
   [[nodiscard]] double squares() const override {
     const ShardArena& shards = parts_.store.shards();
-    return ops::sum_of_squares(shards.data(), shards.dtype(), shards.plan().trained_elements(shards.rank()));
+    const double of_shards =
+        ops::sum_of_squares(shards.data(), shards.dtype(), shards.plan().trained_elements(shards.rank()));
+    const GradientPart whole = parts_.store.kept(shards.plan().whole_unit());
+    return of_shards + (is_counted(parts_.store, whole.unit)
+                            ? ops::sum_of_squares(whole.data, whole.dtype, whole.elements.count())
+                            : 0);
   }
   [[nodiscard]] NonFinite non_finite() const override {
-    return find_non_finite(parts_.store.shards(), parts_.manifest, UnitOrder::kBackward);
+    const ShardPlan& plan = parts_.store.plan();
+    const NonFinite in_shards = find_non_finite(parts_.store.shards(), parts_.manifest, UnitOrder::kBackward);
+    if (in_shards.found()) return in_shards;
+    const GradientPart whole = parts_.store.kept(plan.whole_unit());
+    return find_non_finite(plan, parts_.manifest, whole.unit, whole.elements, whole.data, whole.dtype,
+                           UnitOrder::kBackward);
   }
   void update(double scale) override { update_from_kept(parts_, scale); }
 
@@ -64,7 +79,7 @@ class MeasuringSink : public GradientSink {
     const PhaseTimer::Scope phase(parts_.timer, Phase::kOptimizer);
     const std::vector<double> squares = parts_.optimizer.matrix_squares(sums);
     const double sum = std::accumulate(squares.begin(), squares.end(), 0.0);
-    squares_ += sum;
+    if (is_counted(parts_.store, sums.unit)) squares_ += sum;
     if (!std::isfinite(sum) && !non_finite_.found())
       non_finite_ = find_non_finite(parts_.store.plan(), parts_.manifest, sums.unit, sums.elements, sums.data,
                                     sums.dtype, UnitOrder::kBackward);
@@ -113,8 +128,9 @@ class ReleasingSink final : public MeasuringSink {
 
   void use_measured(const GradientPart& sums, std::span<const double> squares) override {
     if (!updates_) return;
-    // Units of several ranks come in the same order on all of them.
-    if (parts().store.plan().sharers(sums.unit) > 1) {
+    // Units of several ranks, and float32 parameters, come in the same order on all of them.
+    const ShardPlan& plan = parts().store.plan();
+    if (plan.sharers(sums.unit) > 1 || sums.unit == plan.whole_unit()) {
       std::array<std::int64_t, 1> found{non_finite().found() ? 1 : 0};
       parts().comm.all_reduce_max(found);
       gives_up_ = found[0] != 0;

@@ -23,9 +23,10 @@ class GradientStore {
 
   /// Float32 sums of this rank's shard of a unit; of one expert if the unit has experts and
   /// has_experts_in_turn(). Unless all shards are float32, the next stage uses the memory again, except for a
-  /// tied embedding.
+  /// tied embedding and ShardPlan::whole_unit().
   [[nodiscard]] float* sums(int unit) const;
-  /// Rounds the sums of some elements of a unit to bfloat16, into the shards.
+  /// Rounds the sums of some elements of a unit to bfloat16, into the shards; those of float32 parameters stay
+  /// as they are.
   void keep_rounded(const GradientPart& sums);
   /// Gradients of a unit's shard that are kept until the update; not for released gradients.
   [[nodiscard]] GradientPart kept(int unit) const;
@@ -40,7 +41,7 @@ class GradientStore {
   bool has_experts_in_turn_;
   int tied_;
   std::optional<ShardArena> shards_;
-  MemoryBlock dense_, experts_, kept_;
+  MemoryBlock dense_, experts_, kept_, whole_;
 };
 
 }  // namespace sluice

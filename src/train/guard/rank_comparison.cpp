@@ -54,8 +54,10 @@ void require_same_weights_in_sets(const RankSets& sets, const ShardArena& weight
   if (sets.counterparts() == nullptr) return;
   const std::int64_t bytes = weights.plan().trained_elements(weights.rank()) * size_of(weights.dtype());
   const std::span trained(weights.data(), static_cast<std::size_t>(bytes));
-  const std::vector<std::string> digests =
-      sets.all().all_gather_text(weights.paged() == nullptr ? digest_of(trained, 0).hex() : "");
+  const std::span whole(reinterpret_cast<const std::byte*>(weights.buffers()),
+                        static_cast<std::size_t>(weights.buffer_elements() * size_of(DType::kFloat32)));
+  const std::vector<std::string> digests = sets.all().all_gather_text(
+      weights.paged() == nullptr ? (digest_of(trained, 0) += digest_of(whole, 1)).hex() : "");
   std::vector<std::string> lines;
   for (std::size_t rank = static_cast<std::size_t>(sets.own().size()); rank < digests.size(); ++rank) {
     const std::size_t first = rank % static_cast<std::size_t>(sets.own().size());
