@@ -49,6 +49,13 @@ enum class FrozenWeights : std::uint8_t {
   kKept,      ///< gathered once, and kept whole on every rank
 };
 
+/// How ranks share the rows of embedding and head, which are one for each token of the vocabulary.
+enum class VocabularySharing : std::uint8_t {
+  kAuto,      ///< whichever sends fewer bytes
+  kGathered,  ///< every rank gathers the head, and computes the logits of its own tokens
+  kSharded,   ///< every rank computes the logits of its own rows for the tokens of all ranks of its set
+};
+
 enum class Readers : std::uint8_t { kRank0, kNode, kAll };
 
 /// What happens to files in the page cache after they were read. On unified memory the page cache competes

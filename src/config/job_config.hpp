@@ -54,6 +54,7 @@ struct ParallelSettings {
   FrozenWeights frozen = FrozenWeights::kAuto;
   DType reduce = DType::kFloat32;  ///< type in which parts of gradients are sent: float32 or bfloat16
   TokenFormat dispatch = TokenFormat::kDType;
+  VocabularySharing vocabulary = VocabularySharing::kAuto;
 };
 
 /// Table [load].

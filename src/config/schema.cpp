@@ -121,6 +121,14 @@ Table parallel_table() {
           "format of tokens on their way to experts, and in backward of the gradients of what experts make of them: "
           "dtype = model.dtype; int8 = 8 bits with a scale for each 128 elements, of tokens that do not travel too, "
           "so that losses do not depend on the ranks; what experts make of them returns in model.dtype; not on GPUs")
+      .key(
+          "vocabulary", &ParallelSettings::vocabulary,
+          Choice<VocabularySharing>{{{"auto", VocabularySharing::kAuto},
+                                     {"gathered", VocabularySharing::kGathered},
+                                     {"sharded", VocabularySharing::kSharded}}},
+          "embedding and output head: gathered = each rank gathers the head for its own tokens; sharded = each rank "
+          "keeps its rows and computes their logits for the tokens of all ranks, so that hidden states travel in place "
+          "of weights and gradients; auto = whichever sends fewer bytes, but gathered on GPUs")
       .done();
 }
 

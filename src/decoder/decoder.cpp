@@ -8,6 +8,7 @@
 #include "ops/runtime/graph_gradient.hpp"
 
 #include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
 #include <torch/types.h>
 
 #include <type_traits>
@@ -62,21 +63,30 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
 }  // namespace
 
 Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t positions,
-                 const ops::Dropout* dropout, Adapters adapters)
+                 ops::VocabularyExchange* vocabulary, const ops::Dropout* dropout, Adapters adapters)
     : config_(config),
       embedding_(views[blocks::embedding_and_head::kEmbedding]),
       final_norm_(views[blocks::norms::kFinal]),
       head_(views.weight(blocks::embedding_and_head::kHead, dropout, adapters)),
       rotary_(make_rotary_tables(config, positions, views.device())),
-      device_(views.device()) {
+      device_(views.device()),
+      vocabulary_(vocabulary) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer)
     layers_.push_back(layer_parameters(config, views, layer, dropout, adapters));
 }
 
 at::Tensor Decoder::embed(const at::Tensor& ids) const {
+  return embedded(ids, ops::embedding(ids.flatten(), embedding_));
+}
+
+at::Tensor Decoder::embed(const at::Tensor& ids, const ops::TableRows& rows) const {
+  return embedded(ids, ops::embedding(ids.flatten(), rows, config_.vocab_size));
+}
+
+at::Tensor Decoder::embedded(const at::Tensor& ids, const at::Tensor& rows) const {
   std::vector<std::int64_t> shape = ids.sizes().vec();
   shape.push_back(config_.hidden_size);
-  at::Tensor out = ops::embedding(ids.flatten(), embedding_).view(shape);
+  at::Tensor out = rows.view(shape);
   return config_.embedding_factor == 1 ? out : out.mul_(config_.embedding_factor);
 }
 
@@ -218,7 +228,7 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets,
   const at::Tensor input = x.detach().requires_grad_(want_grad);
   const at::Tensor hidden = head_input(input).view({-1, config_.hidden_size});
   const ops::CrossEntropy loss =
-      ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), coefficients, beside);
+      ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), coefficients, beside, vocabulary_);
   Head made{loss.losses.view_as(targets), {}, {}, loss.distribution, loss.taught};
   if (want_grad)
     made.d_x = ops::graph_gradient(hidden, input, loss.d_hidden);
@@ -227,9 +237,19 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets,
   return made;
 }
 
+void Decoder::serve_head(const ops::LossCoefficients& coefficients, const ops::BesideTargets& beside) const {
+  const at::Tensor no_targets = at::empty({0}, at::TensorOptions(device_).dtype(at::kLong));
+  static_cast<void>(
+      ops::linear_cross_entropy(no_tokens(), head_, no_targets, coefficients, beside, vocabulary_));
+}
+
+at::Tensor Decoder::no_tokens() const {
+  return at::empty({0, config_.hidden_size}, head_.base.value.options());
+}
+
 at::Tensor Decoder::logits(const at::Tensor& x) const {
   const at::NoGradGuard no_grad;
-  return ops::logits(head_input(x), head_);
+  return ops::logits(x.size(0) == 0 ? x : head_input(x), head_, vocabulary_);
 }
 
 }  // namespace sluice

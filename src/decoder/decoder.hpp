@@ -49,12 +49,16 @@ class Decoder {
   /// Takes views of the parameters from `views`, whose units must be bound while a function uses them: the
   /// embedding for embed(); a layer's dense and expert units for layer() and its backward; the final unit
   /// (and with tied embeddings the embedding) for head(). Tokens have positions below `positions`. `dropout`
-  /// of LoRA adapters, null for none, must outlive the decoder and all graphs.
+  /// of LoRA adapters, null for none, must outlive the decoder and all graphs. `vocabulary`, which must outlive the
+  /// decoder: the exchange of a head that several ranks have between them; null for none.
   Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t positions,
-          const ops::Dropout* dropout = nullptr, Adapters adapters = Adapters::kUsed);
+          ops::VocabularyExchange* vocabulary, const ops::Dropout* dropout = nullptr,
+          Adapters adapters = Adapters::kUsed);
 
   /// Embeddings [..., hidden] of token ids [...] int64.
   [[nodiscard]] at::Tensor embed(const at::Tensor& ids) const;
+  /// embed() by the rows of the table that these ids need.
+  [[nodiscard]] at::Tensor embed(const at::Tensor& ids, const ops::TableRows& rows) const;
   /// Adds the gradient of the embedding table for d_out [b, L, hidden].
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const;
   /// embed_backward() into given rows of the gradient, wherever they lie in memory.
@@ -109,12 +113,18 @@ class Decoder {
   /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With coefficients, of the
   /// b * L tokens in order, also computes d_x, and adds the gradients of the parameters to their views. `beside`: what
   /// else is made of the same logits, of the b * L tokens in order.
+  /// Collective over the ranks that have the head between them, if several do.
   [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets,
                           const ops::LossCoefficients& coefficients,
                           const ops::BesideTargets& beside = {}) const;
+  /// Takes part in the collectives of head() without tokens of its own.
+  void serve_head(const ops::LossCoefficients& coefficients, const ops::BesideTargets& beside = {}) const;
 
-  /// Logits [L, vocabulary] float32 of a few tokens x [L, hidden].
+  /// Logits [L, vocabulary] float32 of a few tokens x [L, hidden], perhaps of none. Collective as head().
   [[nodiscard]] at::Tensor logits(const at::Tensor& x) const;
+
+  /// Hidden states [0, hidden] of no token.
+  [[nodiscard]] at::Tensor no_tokens() const;
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
   /// The device of its parameters, on which its inputs have to be.
@@ -127,6 +137,8 @@ class Decoder {
   [[nodiscard]] const LayerParameters& parameters(int index) const {
     return layers_[static_cast<std::size_t>(index)];
   }
+  /// Embeddings [ids..., hidden] for looked-up rows [T, hidden].
+  [[nodiscard]] at::Tensor embedded(const at::Tensor& ids, const at::Tensor& rows) const;
   /// Gradient of looked-up rows [T, hidden] for the gradient d_out [..., hidden] of embed().
   [[nodiscard]] at::Tensor lookup_gradient(const at::Tensor& d_out) const;
   /// Hidden states x plus what a token mixer or an MLP made of them, of the same shape, normalised if `norm` is
@@ -144,6 +156,7 @@ class Decoder {
   std::vector<LayerParameters> layers_;
   RotaryTables rotary_;
   at::Device device_;
+  ops::VocabularyExchange* vocabulary_;
 };
 
 }  // namespace sluice

@@ -20,11 +20,14 @@ void point_at(c10::Storage& storage, void* address) {
   storage.set_data_ptr_noswap(at::DataPtr(address, storage.device()));
 }
 
-/// Shape of a tensor of which this rank holds `held` elements of the unit: fused experts have as many experts
-/// as these, other tensors are whole.
-std::vector<std::int64_t> shape_of(const TensorInfo& tensor, const FlatLayout& unit, std::int64_t held) {
+/// Shape of what this rank computes with of a tensor: fused experts have as many experts as it holds, tensors of a unit
+/// by rows its rows, other tensors are whole.
+std::vector<std::int64_t> shape_of(const TensorInfo& tensor, const ShardPlan& plan, int unit, int rank) {
   std::vector<std::int64_t> shape = tensor.shape;
-  if (unit.kind() == UnitKind::kExperts) shape[0] = held / unit.expert_begin(1);
+  if (plan.has_experts(unit))
+    shape[0] = plan.gathered_range(unit, rank).count() /
+               plan.layouts().units[static_cast<std::size_t>(unit)].expert_begin(1);
+  if (plan.is_by_rows(unit)) shape[0] = plan.owned_rows(unit, rank).count();
   return shape;
 }
 
@@ -74,7 +77,7 @@ ParameterViews::ParameterViews(const ParameterManifest& manifest, const ShardPla
       completions_[unit] = [this, unit](std::int64_t expert) { consumer_(unit, expert); };
     for (const Placement& placement : layout.placements()) {
       const TensorInfo& tensor = manifest[placement.tensor];
-      const std::vector<std::int64_t> shape = shape_of(tensor, layout, held);
+      const std::vector<std::int64_t> shape = shape_of(tensor, plan, unit, rank);
       const std::vector<std::int64_t> strides = placement.strides(tensor.shape);
       std::vector<std::int64_t> gradient_strides = strides;
       if (in_turn) gradient_strides.front() = 0;

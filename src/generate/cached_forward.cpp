@@ -5,7 +5,6 @@
 #include "ops/runtime/no_view_tracking.hpp"
 #include "train/layer_walk.hpp"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 
 #include <algorithm>
@@ -33,7 +32,7 @@ at::Tensor last_rows(std::span<const SequencePart> parts, at::Device device) {
 CachedForward::CachedForward(StageBinder& binder, const ModelConfig& model, std::int64_t slots,
                              std::int64_t positions)
     : binder_(binder),
-      decoder_(model, binder.views(), positions),
+      decoder_(model, binder.views(), positions, binder.vocabulary()),
       cache_(model, slots, positions, binder.weights().dtype(), decoder_.device()),
       sequences_(static_cast<std::size_t>(slots)) {}
 
@@ -90,9 +89,7 @@ at::Tensor CachedForward::logits_of(const at::Tensor& ids, std::span<const Seque
                                      unwanted, {}, binder_.exchange());
       });
   const StageBinder::GatheredStage bound = walk.head();
-  if (hidden.empty())
-    return at::empty({0, decoder_.config().vocab_size},
-                     at::TensorOptions(decoder_.device()).dtype(at::kFloat));
+  if (hidden.empty()) return decoder_.logits(decoder_.no_tokens());
   const at::Tensor& last = hidden.front();
   return decoder_.logits(wanted == Wanted::kAll ? last
                                                 : last.index_select(0, last_rows(parts, last.device())));

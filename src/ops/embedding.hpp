@@ -14,6 +14,16 @@ namespace sluice::ops {
 /// an id outside [0, V).
 [[nodiscard]] at::Tensor embedding(const at::Tensor& ids, const Parameter& table);
 
+/// Rows of a table [V, H], or of its gradient (float32): row i of `values` [rows, H] belongs to id rows[i]; `rows` is
+/// ascending.
+struct TableRows {
+  std::span<const std::int64_t> rows;
+  at::Tensor values;
+};
+
+/// embedding() from the rows of a table of `vocabulary` rows that the ids inside it need.
+[[nodiscard]] at::Tensor embedding(const at::Tensor& ids, const TableRows& table, std::int64_t vocabulary);
+
 /// Padding id that no token has: every id counts.
 inline constexpr std::int64_t kNoPadding = -1;
 
@@ -24,13 +34,6 @@ void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const Pa
 
 /// Distinct ids in some tensors (int64), ascending.
 [[nodiscard]] std::vector<std::int64_t> distinct_ids(std::span<const at::Tensor> ids);
-
-/// Rows of a table's gradient: row i of `grad` [rows, H] (float32) belongs to id rows[i]; `rows` is
-/// ascending.
-struct TableRows {
-  std::span<const std::int64_t> rows;
-  at::Tensor grad;
-};
 
 /// embedding_backward() into some rows of the gradient, which must include every id.
 void embedding_backward(const at::Tensor& ids, const at::Tensor& d_out, const TableRows& table,

@@ -2,21 +2,25 @@
 
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
+#include "base/round.hpp"
 #include "base/trace/recorder.hpp"
 #include "ops/adapters/lora_product.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -43,14 +47,61 @@ at::Tensor rows_from(const at::Tensor& weight, std::int64_t first, std::int64_t 
   return weight.narrow(0, first, std::min(most, weight.size(0) - first));
 }
 
+/// All rows of a head that this rank has alone.
+class OwnVocabulary final : public VocabularyExchange {
+ public:
+  explicit OwnVocabulary(const Weight& w) : rows_{{0, w.base.value.size(0)}} {}
+  [[nodiscard]] const std::vector<Range>& rows_of_ranks() const override { return rows_; }
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] std::int64_t largest(std::int64_t number) override { return number; }
+  [[nodiscard]] std::vector<TokenPiece> pieces(std::int64_t tokens, std::int64_t at_once) override {
+    std::vector<TokenPiece> pieces;
+    for (std::int64_t begin = 0; begin < tokens; begin += at_once) {
+      const std::int64_t end = std::min(begin + at_once, tokens);
+      pieces.push_back({{begin, end}, {end - begin}});
+    }
+    return pieces;
+  }
+  [[nodiscard]] at::Tensor gather(const TokenPiece& /*piece*/, const at::Tensor& own) override { return own; }
+  [[nodiscard]] at::Tensor of_ranks(const TokenPiece& /*piece*/, const at::Tensor& found) override {
+    return found.unsqueeze(0);
+  }
+  [[nodiscard]] at::Tensor columns(const TokenPiece& /*piece*/, const at::Tensor& own) override {
+    return own;
+  }
+  [[nodiscard]] at::Tensor sum(const TokenPiece& /*piece*/, const at::Tensor& parts) override {
+    return parts;
+  }
+
+ private:
+  std::vector<Range> rows_;
+};
+
+/// Sums over all logits of this rank's tokens, from each rank's sums over its own: [ranks, n, 3] float64 as
+/// packed() has them.
+LogitSums joined(const at::Tensor& of_ranks) {
+  const at::Tensor largest = of_ranks.select(2, 0), all = largest.amax(0);
+  return {all.to(at::kFloat), (of_ranks.select(2, 1) * (largest - all).exp_()).sum(0),
+          of_ranks.select(2, 2).sum(0).to(at::kFloat)};
+}
+at::Tensor packed(const LogitSums& sums) {
+  return at::stack({sums.largest.to(at::kDouble), sums.exponentials, sums.target.to(at::kDouble)}, 1);
+}
+LogitSums unpacked(const at::Tensor& numbers) {
+  return {numbers.select(1, 0).to(at::kFloat).contiguous(), numbers.select(1, 1).contiguous(),
+          numbers.select(1, 2).to(at::kFloat).contiguous()};
+}
+
 /// LoRA adapter of the head, for a group of tokens and a tile of the vocabulary at a time.
 class LoraHead {
  public:
-  LoraHead(const Lora& lora, const at::Tensor& hidden, DropoutDraw draw)
+  /// `hidden`: this rank's tokens of the piece.
+  LoraHead(const Lora& lora, const at::Tensor& hidden, DropoutDraw draw, VocabularyExchange& vocabulary,
+           const TokenPiece& piece)
       : lora_(lora),
         draw_(draw),
         inputs_(with_dropout(hidden, draw)),
-        reduced_(LoraProduct(lora).reduced(inputs_)) {}
+        reduced_(vocabulary.gather(piece, LoraProduct(lora).reduced(inputs_))) {}
 
   void add_to(const at::Tensor& logits, std::int64_t first) const {
     ops::matmul(logits, reduced_, lora_.b.value.narrow(0, first, logits.size(1)).t(), Into::kAdd);
@@ -66,9 +117,11 @@ class LoraHead {
     if (lora_.b.grad.defined())
       ops::matmul(lora_.b.grad.narrow(0, first, d_logits.size(1)), d_logits.t(), reduced_, into_);
   }
-  /// Adds the adapter's part to the gradient of the tokens, float32.
-  void finish_gradient(const at::Tensor& d_hidden) const {
-    const at::Tensor d_reduced = d_reduced_.mul(lora_.scale).to(inputs_.scalar_type());
+  /// Adds the adapter's part to the gradient of this rank's tokens, float32.
+  void finish_gradient(VocabularyExchange& vocabulary, const TokenPiece& piece,
+                       const at::Tensor& d_hidden) const {
+    const at::Tensor d_reduced = vocabulary.sum(piece, d_reduced_).mul(lora_.scale).to(inputs_.scalar_type());
+    if (inputs_.size(0) == 0) return;
     const Parameter& a = lora_.a;
     if (a.grad.defined()) ops::matmul(a.grad, d_reduced.t(), inputs_, into_gradient(a));
     const at::Tensor d_inputs = at::zeros_like(d_hidden);
@@ -87,18 +140,21 @@ class LoraHead {
 /// What is made beside the losses of a group of tokens, from the same tiles of logits.
 class BesideGroup {
  public:
-  BesideGroup(const BesideTargets& wanted, const at::Tensor& hidden, std::int64_t begin) {
-    const std::int64_t count = hidden.size(0);
+  /// `hidden`: the tokens of all ranks in the piece. `wanted` is asked for this rank's tokens of the call.
+  BesideGroup(const BesideTargets& wanted, const at::Tensor& hidden, VocabularyExchange& vocabulary,
+              const TokenPiece& piece) {
     if (const auto* const top = std::get_if<TopTokens>(&wanted)) top_.emplace(*top, hidden);
     if (const auto* const teacher = std::get_if<TeacherTokens>(&wanted)) {
-      const TeacherTokens own = teacher->narrow(begin, count);
-      teacher_.emplace(own, hidden);
-      weight_ = own.is_taught().to(at::kDouble) * own.weight;
+      const TeacherTokens all =
+          gathered(teacher->narrow(piece.own.begin, piece.own.count()), vocabulary, piece);
+      teacher_.emplace(all, hidden);
+      weight_ = all.is_taught().to(at::kDouble) * all.weight;
     }
     const auto* const drawn = std::get_if<DrawnTokens>(&wanted);
     if (drawn == nullptr) return;
+    SLUICE_ASSERT(piece.counts.size() == 1, "tokens are drawn from logits of {} ranks", piece.counts.size());
     DrawnTokens own = *drawn;
-    own.places = own.places.narrow(0, begin, count);
+    own.places = own.places.narrow(0, piece.own.begin, piece.own.count());
     draws_.emplace(own, hidden);
   }
 
@@ -108,11 +164,22 @@ class BesideGroup {
     if (teacher_) teacher_->take(logits, first);
   }
 
-  /// Makes the losses [n] of targets those with the teacher, and tells both parts.
-  [[nodiscard]] std::optional<TaughtLosses> join(const at::Tensor& losses) const {
+  /// Makes what was found in this rank's logits what all ranks have found.
+  void join_ranks(VocabularyExchange& vocabulary, const TokenPiece& piece) {
+    if (top_) top_->join(vocabulary.of_ranks(piece, top_->numbers()));
+    if (teacher_)
+      teacher_->set(
+          vocabulary.gather(piece, TeacherLoss::joined(vocabulary.of_ranks(piece, teacher_->numbers()))));
+  }
+
+  /// Makes the losses [n] of targets of this rank's tokens those with the teacher, and tells both parts. `own`: place of
+  /// these among all tokens.
+  [[nodiscard]] std::optional<TaughtLosses> join(const at::Tensor& losses, Range own) const {
     if (!teacher_) return std::nullopt;
-    TaughtLosses parts{losses.clone(), teacher_->losses(), teacher_->entropies(), teacher_->is_taught()};
-    losses.mul_(1 - weight_).add_(parts.teacher * weight_);
+    const auto part = [&](const at::Tensor& of_all) { return of_all.narrow(0, own.begin, own.count()); };
+    TaughtLosses parts{losses.clone(), part(teacher_->losses()), part(teacher_->entropies()),
+                       part(teacher_->is_taught())};
+    losses.mul_(1 - part(weight_)).add_(parts.teacher * part(weight_));
     return parts;
   }
   /// Coefficients [n] of the targets' losses among those of the losses that join() made.
@@ -130,80 +197,124 @@ class BesideGroup {
   }
 
  private:
+  static TeacherTokens gathered(TeacherTokens own, VocabularyExchange& vocabulary, const TokenPiece& piece) {
+    own.ids = vocabulary.gather(piece, own.ids);
+    own.weights = vocabulary.gather(piece, own.weights);
+    own.rest = vocabulary.gather(piece, own.rest.unsqueeze(1)).flatten();
+    return own;
+  }
+
   std::optional<TopOfTokens> top_{};
   std::optional<DrawsOfTokens> draws_{};
   std::optional<TeacherLoss> teacher_{};
   at::Tensor weight_{};  ///< share of the teacher in each token's loss, [n] float64
 };
 
-/// Cross-entropy of one group of tokens: hidden [n, H], targets [n].
+/// Cross-entropy of one group of tokens, whose logits this rank computes for its rows of the head: of all ranks'
+/// tokens in a piece, hidden [N, H], targets [N].
 class TokenGroup {
  public:
-  /// `keep`: whether logits are kept from losses to gradient. `first_row`: number of the first token in its
-  /// call.
-  TokenGroup(at::Tensor hidden, const Weight& w, at::Tensor targets, const BesideTargets& beside, bool keep,
-             std::int64_t first_row)
-      : hidden_(std::move(hidden)),
+  /// `hidden` and `targets` are this rank's tokens of the call. `keep`: whether logits are kept from losses to
+  /// gradient.
+  TokenGroup(VocabularyExchange& vocabulary, const TokenPiece& piece, const at::Tensor& hidden,
+             const Weight& w, const at::Tensor& targets, const BesideTargets& beside, bool keep)
+      : vocabulary_(vocabulary),
+        piece_(piece),
+        hidden_(vocabulary.gather(piece, own(hidden))),
         w_(w.base),
-        targets_(std::move(targets)),
+        targets_(vocabulary.gather(piece, own(targets).unsqueeze(1)).flatten()),
         sums_(empty_sums(hidden_)),
         width_(tile_width(hidden_)),
         keep_(keep),
-        beside_(beside, hidden_, first_row) {
+        beside_(beside, hidden_, vocabulary, piece) {
     if (!w.lora) return;
     DropoutDraw draw = dropout_draw(*w.lora);
-    draw.first_row += first_row;
-    lora_.emplace(*w.lora, hidden_, draw);
+    draw.first_row += piece.own.begin;
+    lora_.emplace(*w.lora, own(hidden), draw, vocabulary, piece);
   }
 
-  /// Returns the parts of the losses, with a teacher.
+  /// Computes the losses [n] of this rank's tokens. Returns the parts of the losses, with a teacher.
   std::optional<TaughtLosses> loss(const at::Tensor& losses) {
-    for (std::int64_t first = 0; first < vocabulary(); first += width_) {
+    for (std::int64_t first = 0; first < rows(); first += width_) {
       const at::Tensor logits = tile(first);
-      on::join_logits(logits, first, targets_, sums_);
-      beside_.take(logits, first);
+      on::join_logits(logits, id_of(first), targets_, sums_);
+      beside_.take(logits, id_of(first));
       if (keep_) kept_.push_back(logits);
     }
-    on::cross_entropies(sums_, targets_, losses);
-    return beside_.join(losses);
+    if (is_shared()) join_ranks();
+    const Range here = place_of_own();
+    on::cross_entropies(narrowed(sums_, here), targets_.narrow(0, here.begin, here.count()), losses);
+    return beside_.join(losses, here);
   }
 
-  /// Computes the gradient of the sum of coefficients [n] * losses; called after loss(). Logits that were not
-  /// kept are recomputed.
-  void gradient(const at::Tensor& coefficients, const at::Tensor& d_hidden) {
+  /// Computes the gradient of the sum of coefficients [n] * losses by this rank's tokens; called after loss(). Logits
+  /// that were not kept are recomputed.
+  void gradient(const at::Tensor& own_coefficients, const at::Tensor& d_hidden) {
+    const at::Tensor coefficients = vocabulary_.gather(piece_, own_coefficients.unsqueeze(1)).flatten();
     const Into into = into_gradient(w_);
     if (lora_) lora_->begin_gradient();
     const at::Tensor of_targets = beside_.of_targets(coefficients);
-    const at::Tensor total = at::zeros(d_hidden.sizes(), d_hidden.options().dtype(at::kFloat));
-    for (std::int64_t first = 0; first < vocabulary(); first += width_) {
+    const at::Tensor total = at::zeros(hidden_.sizes(), hidden_.options().dtype(at::kFloat));
+    for (std::int64_t first = 0; first < rows(); first += width_) {
       const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / width_)] : tile(first);
-      const at::Tensor of_teacher = beside_.gradient(logits, first, coefficients);
-      on::logits_to_gradient(logits, first, targets_, sums_, of_targets);
+      const at::Tensor of_teacher = beside_.gradient(logits, id_of(first), coefficients);
+      on::logits_to_gradient(logits, id_of(first), targets_, sums_, of_targets);
       if (of_teacher.defined()) logits.add_(of_teacher);
       ops::matmul(total, logits, rows_from(w_.value, first, width_), Into::kAdd);
       if (w_.grad.defined()) ops::matmul(rows_from(w_.grad, first, width_), logits.t(), hidden_, into);
       if (lora_) lora_->take(logits, first);
     }
-    if (lora_) lora_->finish_gradient(total);
-    d_hidden.copy_(total);
+    const at::Tensor of_own = vocabulary_.sum(piece_, total);
+    if (lora_) lora_->finish_gradient(vocabulary_, piece_, of_own);
+    d_hidden.copy_(of_own);
   }
 
-  [[nodiscard]] std::int64_t tokens() const { return hidden_.size(0); }
+  [[nodiscard]] Range tokens() const { return piece_.own; }
   [[nodiscard]] TokenDistribution distribution() const { return beside_.distribution(); }
   /// Whether no logit is above the target's, [n]; called after loss().
   [[nodiscard]] at::Tensor greedy() const {
-    return sums_.target.ge(sums_.largest).logical_and(targets_.ne(kNoTarget));
+    const Range here = place_of_own();
+    return sums_.target.ge(sums_.largest)
+        .logical_and(targets_.ne(kNoTarget))
+        .narrow(0, here.begin, here.count());
   }
 
  private:
-  [[nodiscard]] std::int64_t vocabulary() const { return w_.value.size(0); }
-  /// Logits of a tile of the vocabulary, from id `first` on.
+  [[nodiscard]] bool is_shared() const { return piece_.counts.size() > 1; }
+  /// This rank's part of rows of all its tokens in the call.
+  [[nodiscard]] at::Tensor own(const at::Tensor& rows) const {
+    return rows.narrow(0, piece_.own.begin, piece_.own.count());
+  }
+  /// Place of this rank's tokens among all ranks'.
+  [[nodiscard]] Range place_of_own() const {
+    const auto rank = static_cast<std::size_t>(vocabulary_.rank());
+    const std::int64_t begin = sum(std::span<const std::int64_t>(piece_.counts).first(rank));
+    return {begin, begin + piece_.counts[rank]};
+  }
+  static LogitSums narrowed(const LogitSums& sums, Range tokens) {
+    const auto part = [&](const at::Tensor& of_all) {
+      return of_all.narrow(0, tokens.begin, tokens.count());
+    };
+    return {part(sums.largest), part(sums.exponentials), part(sums.target)};
+  }
+  /// Makes the sums over this rank's logits sums over all ranks' logits, for the tokens of all.
+  void join_ranks() {
+    const LogitSums own = joined(vocabulary_.of_ranks(piece_, packed(sums_)));
+    sums_ = unpacked(vocabulary_.gather(piece_, packed(own)));
+    beside_.join_ranks(vocabulary_, piece_);
+  }
+  /// Rows of the head on this rank, and the token id of one of them.
+  [[nodiscard]] std::int64_t rows() const { return w_.value.size(0); }
+  [[nodiscard]] std::int64_t id_of(std::int64_t row) const { return vocabulary_.own_rows().begin + row; }
+  /// Logits of a tile of this rank's rows, from row `first` on.
   [[nodiscard]] at::Tensor tile(std::int64_t first) const {
     at::Tensor logits = ops::matmul(hidden_, rows_from(w_.value, first, width_).t());
     if (lora_) lora_->add_to(logits, first);
     return logits;
   }
 
+  VocabularyExchange& vocabulary_;
+  TokenPiece piece_;
   at::Tensor hidden_;
   const Parameter& w_;
   at::Tensor targets_;
@@ -251,6 +362,26 @@ class JoinedBeside {
   Joined ids_{}, values_{}, rest_{}, own_{}, teacher_{}, entropies_{}, is_taught_{};
 };
 
+/// Tokens of a rank whose logits are computed at once. Groups are larger where no logits are kept, because the weight
+/// and its gradient pass through memory once per group; ranks that share the head have as many between them.
+std::int64_t tokens_at_once(const VocabularyExchange& vocabulary, const at::Tensor& weight) {
+  const std::int64_t ranks = std::ssize(vocabulary.rows_of_ranks());
+  if (ranks > 1) return divide_up(kLossTokens, ranks);
+  return fits(kKeptLogitTokens, weight) ? kKeptLogitTokens : kLossTokens;
+}
+
+/// `wanted` with as many of a teacher's tokens at each target as the rank has that has most.
+BesideTargets with_equal_widths(const BesideTargets& wanted, VocabularyExchange& vocabulary) {
+  const auto* const teacher = std::get_if<TeacherTokens>(&wanted);
+  if (teacher == nullptr) return wanted;
+  const std::int64_t missing = vocabulary.largest(teacher->ids.size(1)) - teacher->ids.size(1);
+  if (missing == 0) return wanted;
+  TeacherTokens wide = *teacher;
+  wide.ids = at::constant_pad_nd(teacher->ids, {0, missing}, -1);
+  wide.weights = at::constant_pad_nd(teacher->weights, {0, missing}, 0);
+  return wide;
+}
+
 void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
   if (const auto bad = on::first_outside(targets, vocabulary, kNoTarget))
     fail(ExitCode::kBadData, "target token {} of the batch has id {}, but the model's vocabulary ends at {}",
@@ -260,11 +391,14 @@ void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
 }  // namespace
 
 CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, const at::Tensor& targets,
-                                  const LossCoefficients& coefficients, const BesideTargets& beside) {
+                                  const LossCoefficients& coefficients, const BesideTargets& wanted,
+                                  VocabularyExchange* shared) {
   const trace::Span span(trace::Kind::kOperation, "loss");
   const at::NoGradGuard no_grad;
+  OwnVocabulary own(w);
+  VocabularyExchange& vocabulary = shared == nullptr ? own : *shared;
   const at::Tensor ids = targets.contiguous();
-  check_targets(ids, w.base.value.size(0));
+  check_targets(ids, vocabulary.vocabulary());
   const at::Tensor rows = hidden.contiguous();
   const at::TensorOptions options = rows.options().dtype(at::kDouble);
   CrossEntropy result{at::empty({rows.size(0)}, options), {}, {}};
@@ -274,40 +408,53 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, con
   else
     result.greedy = at::empty({rows.size(0)}, options.dtype(at::kBool));
   const auto* const of_losses = std::get_if<CoefficientsOfLosses>(&coefficients);
-  // Groups are larger where no logits are kept, because the weight and its gradient pass through memory once
-  // per group.
-  const std::int64_t tokens = fits(kKeptLogitTokens, w.base.value) ? kKeptLogitTokens : kLossTokens;
+  const BesideTargets beside = with_equal_widths(wanted, vocabulary);
+  const std::vector<TokenPiece> pieces =
+      vocabulary.pieces(rows.size(0), tokens_at_once(vocabulary, w.base.value));
+  std::int64_t all_tokens = 0;
+  for (const TokenPiece& piece : pieces) all_tokens += piece.all();
   std::vector<TokenGroup> waiting;
   JoinedBeside joined;
-  for (std::int64_t begin = 0; begin < rows.size(0); begin += tokens) {
-    const std::int64_t count = std::min(tokens, rows.size(0) - begin);
-    const bool keep = want_grad && fits(of_losses != nullptr ? rows.size(0) : count, w.base.value);
-    TokenGroup group(rows.narrow(0, begin, count), w, ids.narrow(0, begin, count), beside, keep, begin);
-    const std::optional<TaughtLosses> taught = group.loss(result.losses.narrow(0, begin, count));
+  for (const TokenPiece& piece : pieces) {
+    const auto part = [&](const at::Tensor& of_call) {
+      return of_call.narrow(0, piece.own.begin, piece.own.count());
+    };
+    const bool keep = want_grad && fits(of_losses != nullptr ? all_tokens : piece.all(), w.base.value);
+    TokenGroup group(vocabulary, piece, rows, w, ids, beside, keep);
+    const std::optional<TaughtLosses> taught = group.loss(part(result.losses));
     joined.add(group.distribution(), taught);
-    if (!want_grad) result.greedy.narrow(0, begin, count).copy_(group.greedy());
+    if (!want_grad) part(result.greedy).copy_(group.greedy());
     if (const auto* const same = std::get_if<double>(&coefficients))
-      group.gradient(at::full({count}, *same, options), result.d_hidden.narrow(0, begin, count));
+      group.gradient(at::full({piece.own.count()}, *same, options), part(result.d_hidden));
     if (of_losses != nullptr) waiting.push_back(std::move(group));
   }
   joined.give(result);
   if (of_losses == nullptr) return result;
-  const at::Tensor of_tokens = (*of_losses)(result.losses);
-  for (std::int64_t begin = 0; TokenGroup & group : waiting) {
-    const std::int64_t count = group.tokens();
-    group.gradient(of_tokens.narrow(0, begin, count), result.d_hidden.narrow(0, begin, count));
-    begin += count;
+  const at::Tensor of_tokens = rows.size(0) == 0 ? result.losses : (*of_losses)(result.losses);
+  for (TokenGroup& group : waiting) {
+    const Range tokens = group.tokens();
+    group.gradient(of_tokens.narrow(0, tokens.begin, tokens.count()),
+                   result.d_hidden.narrow(0, tokens.begin, tokens.count()));
   }
   return result;
 }
 
-at::Tensor logits(const at::Tensor& hidden, const Weight& w) {
+at::Tensor logits(const at::Tensor& hidden, const Weight& w, VocabularyExchange* shared) {
   const trace::Span span(trace::Kind::kOperation, "logits");
   const at::NoGradGuard no_grad;
+  OwnVocabulary own(w);
+  VocabularyExchange& vocabulary = shared == nullptr ? own : *shared;
   const at::Tensor rows = hidden.contiguous();
-  at::Tensor out = ops::matmul(rows, w.base.value.t());
-  if (w.lora) LoraProduct(*w.lora).add_to(out, rows);
-  return out.to(at::kFloat);
+  std::vector<at::Tensor> parts;
+  const std::int64_t at_once = shared == nullptr ? rows.size(0) : tokens_at_once(vocabulary, w.base.value);
+  for (const TokenPiece& piece : vocabulary.pieces(rows.size(0), at_once)) {
+    const at::Tensor own_tokens = rows.narrow(0, piece.own.begin, piece.own.count());
+    at::Tensor out = ops::matmul(vocabulary.gather(piece, own_tokens), w.base.value.t());
+    if (w.lora) LoraHead(*w.lora, own_tokens, DropoutDraw{}, vocabulary, piece).add_to(out, 0);
+    parts.push_back(vocabulary.columns(piece, out.to(at::kFloat)));
+  }
+  if (parts.empty()) return at::empty({0, vocabulary.vocabulary()}, rows.options().dtype(at::kFloat));
+  return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
 }  // namespace sluice::ops

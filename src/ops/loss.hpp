@@ -3,6 +3,7 @@
 
 #include "ops/adapters/lora.hpp"
 #include "ops/token_distribution.hpp"
+#include "ops/vocabulary_exchange.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -51,12 +52,18 @@ struct CrossEntropy {
 /// node: it is the end of forward and the beginning of backward at once. The products of a LoRA adapter of w
 /// are part of the logits. `beside`: what else is made of the same logits; a teacher's distributions are part of
 /// the losses. Error(kBadData) for a target outside [0, V) that is not kNoTarget.
+/// With a `vocabulary` exchange w has the rows of this rank alone, all ranks of the exchange take part, with the same
+/// kinds of coefficients and of `beside`, and w.grad gets the part of all ranks' tokens; DrawnTokens cannot be asked
+/// for.
 [[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w,
                                                 const at::Tensor& targets,
                                                 const LossCoefficients& coefficients,
-                                                const BesideTargets& beside = {});
+                                                const BesideTargets& beside = {},
+                                                VocabularyExchange* vocabulary = nullptr);
 
-/// Logits: hidden [T, H] times the transpose of w [V, H], as float32 [T, V]; for dumps of a few tokens.
-[[nodiscard]] at::Tensor logits(const at::Tensor& hidden, const Weight& w);
+/// Logits: hidden [T, H] times the transpose of w [V, H], as float32 [T, V]; for a few tokens. `vocabulary` as for
+/// linear_cross_entropy().
+[[nodiscard]] at::Tensor logits(const at::Tensor& hidden, const Weight& w,
+                                VocabularyExchange* vocabulary = nullptr);
 
 }  // namespace sluice::ops

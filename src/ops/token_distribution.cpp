@@ -11,6 +11,7 @@
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/searchsorted.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/xlogy.h>
@@ -54,6 +55,20 @@ void ExponentialSum::add(const at::Tensor& rows) {
 
 at::Tensor ExponentialSum::log() const { return exponentials_.log() + shift_; }
 
+at::Tensor ExponentialSum::numbers() const { return at::stack({largest_.to(at::kDouble), exponentials_}, 1); }
+
+void ExponentialSum::set(const at::Tensor& numbers) {
+  largest_ = numbers.select(1, 0).to(at::kFloat);
+  shift_ = largest_.masked_fill(largest_.isinf(), 0);
+  exponentials_ = numbers.select(1, 1);
+}
+
+at::Tensor ExponentialSum::joined(const at::Tensor& parts) {
+  const at::Tensor largest = parts.select(2, 0), all = largest.amax(0);
+  const at::Tensor shift = all.masked_fill(all.isinf(), 0);
+  return at::stack({all, (parts.select(2, 1) * (largest - shift).exp_()).sum(0)}, 1);
+}
+
 TopOfTokens::TopOfTokens(const TopTokens& wanted, const at::Tensor& like)
     : wanted_(wanted),
       logits_(at::full({like.size(0), wanted.count}, -HUGE_VAL, of_type(like, at::kFloat))),
@@ -74,6 +89,23 @@ TokenDistribution TopOfTokens::result() const {
   const at::Tensor all = at::logaddexp(rest, logits.logsumexp(1));
   return {ids_.to(at::kInt), (logits - all.unsqueeze(1)).masked_fill(ids_.lt(0), 0).to(at::kFloat),
           (rest - all).to(at::kFloat)};
+}
+
+at::Tensor TopOfTokens::numbers() const {
+  return at::cat({logits_.to(at::kDouble), ids_.to(at::kDouble), rest_.numbers()}, 1);
+}
+
+void TopOfTokens::join(const at::Tensor& parts) {
+  const std::int64_t count = wanted_.count;
+  const auto of_each = [&](std::int64_t first) {
+    return parts.narrow(2, first, count).transpose(0, 1).reshape({parts.size(1), parts.size(0) * count});
+  };
+  at::Tensor candidates = of_each(0).to(at::kFloat);
+  const auto [largest, columns] = at::topk(candidates, count, 1);
+  logits_ = largest;
+  ids_ = of_each(count).to(at::kLong).gather(1, columns);
+  rest_.set(ExponentialSum::joined(parts.narrow(2, 2 * count, 2)));
+  rest_.add(candidates.scatter_(1, columns, -HUGE_VAL));
 }
 
 namespace {
@@ -187,6 +219,19 @@ void TeacherLoss::take(const at::Tensor& logits, std::int64_t first) {
       scaled(logits.gather(1, columns.column.clamp_max(logits.size(1) - 1)), teacher_.temperature);
   logits_ = at::where(columns.is_here, there.to(at::kDouble), logits_);
   others_.add(others(logits, columns));
+}
+
+at::Tensor TeacherLoss::numbers() const { return at::cat({logits_, others_.numbers()}, 1); }
+
+void TeacherLoss::set(const at::Tensor& numbers) {
+  const std::int64_t tokens = numbers.size(1) - 2;
+  logits_ = numbers.narrow(1, 0, tokens);
+  others_.set(numbers.narrow(1, tokens, 2));
+}
+
+at::Tensor TeacherLoss::joined(const at::Tensor& parts) {
+  const std::int64_t tokens = parts.size(2) - 2;
+  return at::cat({parts.narrow(2, 0, tokens).amax(0), ExponentialSum::joined(parts.narrow(2, tokens, 2))}, 1);
 }
 
 at::Tensor TeacherLoss::log_sum() const { return at::logaddexp(others_.log(), logits_.logsumexp(1)); }

@@ -67,6 +67,11 @@ class ExponentialSum {
   [[nodiscard]] const at::Tensor& shift() const { return shift_; }
   [[nodiscard]] const at::Tensor& exponentials() const { return exponentials_; }
 
+  /// The sum as numbers [T, 2] float64, which set() takes back, and such numbers of the sum of several, [parts, T, 2].
+  [[nodiscard]] at::Tensor numbers() const;
+  void set(const at::Tensor& numbers);
+  [[nodiscard]] static at::Tensor joined(const at::Tensor& parts);
+
  private:
   at::Tensor largest_, shift_, exponentials_;
 };
@@ -79,6 +84,12 @@ class TopOfTokens {
   /// Takes a tile of logits [T, n], of the vocabulary from id `first` on.
   void take(const at::Tensor& logits, std::int64_t first);
   [[nodiscard]] TokenDistribution result() const;
+
+  /// What was found, as numbers [T, width] float64.
+  [[nodiscard]] at::Tensor numbers() const;
+  /// Makes this what several have found of T distributions, each in its own part of the vocabulary:
+  /// [parts, T, width].
+  void join(const at::Tensor& parts);
 
  private:
   TopTokens wanted_;
@@ -119,6 +130,12 @@ class TeacherLoss {
   /// Gradient of the sum of coefficients [T] float64 * losses with respect to a tile of logits, [T, n] float32.
   [[nodiscard]] at::Tensor gradient(const at::Tensor& logits, std::int64_t first,
                                     const at::Tensor& coefficients) const;
+
+  /// What was found, as numbers [T, width] float64, which set() takes back, and such numbers of what several have found,
+  /// each in its own part of the vocabulary, [parts, T, width].
+  [[nodiscard]] at::Tensor numbers() const;
+  void set(const at::Tensor& numbers);
+  [[nodiscard]] static at::Tensor joined(const at::Tensor& parts);
 
  private:
   struct Columns;

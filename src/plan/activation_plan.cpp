@@ -2,6 +2,7 @@
 
 #include "base/compute_sizes.hpp"
 #include "base/dtype.hpp"
+#include "base/round.hpp"
 #include "encoding/token_rows.hpp"
 #include "model/blocks/embedding_and_head.hpp"
 #include "model/blocks/layer_blocks.hpp"
@@ -89,6 +90,27 @@ std::int64_t losses_bytes(std::int64_t tokens, std::int64_t hidden, std::int64_t
   return tokens * hidden * element_bytes + 2 * kLossTokens * kLossTileRows * size_of(DType::kFloat32);
 }
 
+/// Additional bytes of a head that several ranks have between them: the hidden states of a piece of their tokens, or
+/// of all that pass at once where coefficients follow from all losses, and this rank's sums.
+std::int64_t shared_head_bytes(const ModelConfig& model, const Workload& work, const TokenLoad& load,
+                               std::int64_t micro_tokens) {
+  if (load.vocabulary_ranks == 1) return 0;
+  const std::int64_t own = divide_up(kLossTokens, load.vocabulary_ranks);
+  const bool keeps_all = work.trains && work.pair_bytes > 0;
+  const std::int64_t at_once = std::max(own, keeps_all ? micro_tokens : 0) * load.vocabulary_ranks;
+  return at_once * model.hidden_size * size_of(work.dtype) +
+         own * model.hidden_size * size_of(DType::kFloat32);
+}
+
+/// Bytes of the gradients of an embedding's rows, where ranks never gather it: rows of this rank's tokens, and of those
+/// of all ranks that this one has.
+std::int64_t row_gradient_bytes(const ModelConfig& model, const TokenLoad& load, std::int64_t length) {
+  if (load.vocabulary_ranks == 1) return 0;
+  const std::int64_t own = std::min(load.own_sequences * length, model.vocab_size);
+  const std::int64_t received = std::min(load.vocabulary_sequences * length, model.vocab_size);
+  return (own + received) * model.hidden_size * size_of(DType::kFloat32);
+}
+
 }  // namespace
 
 TrainedParts trained_parts(const ParameterManifest& manifest, const Workload& work, int lowest_layer) {
@@ -129,7 +151,8 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
   const std::int64_t tiles = work.on_device ? blocks::embedding_and_head::device_tile_bytes() : 0;
   const std::int64_t head =
       micro_tokens * of_head.passed * size + of_head.working_bytes + tiles +
-      blocks::embedding_and_head::distribution_bytes(work.distribution_tokens, work.on_device);
+      blocks::embedding_and_head::distribution_bytes(work.distribution_tokens, work.on_device) +
+      shared_head_bytes(model, work, load, micro_tokens);
   const std::int64_t embed =
       blocks::embedding_and_head::embedding_bytes(model, tokens, work.batch_tokens(), size);
   std::int64_t forward = work.trains ? 0 : head, backward = head, kept = 0;
@@ -165,7 +188,8 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
       tokens * hidden * size + exchange_bytes(model, size, load, group_tokens, micro_tokens);
   // Tokens are embedded before the first layer has kept anything.
   return {.forward = lasting + std::max(embed, kept + forward),
-          .backward = work.trains ? lasting + kept + backward : 0};
+          .backward =
+              work.trains ? lasting + std::max(kept + backward, row_gradient_bytes(model, load, length)) : 0};
 }
 
 }  // namespace sluice

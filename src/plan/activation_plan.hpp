@@ -17,6 +17,8 @@ struct TokenLoad {
   /// sequences of the group's micro-batches taken together, in the largest round
   std::int64_t group_sequences = 0;
   TokenFormat tokens = TokenFormat::kDType;  ///< format in which tokens are sent to experts
+  /// ranks that have embedding and head between them, and their sequences in one step; 1: ranks gather both
+  std::int64_t vocabulary_ranks = 1, vocabulary_sequences = 0;
 };
 
 /// Activation bytes at the peak, estimated from above: what operations keep and what passes through them.

@@ -49,6 +49,14 @@ TokenLoad token_load(const ParallelDims& dims, const Workload& work, int rank) {
           .tokens = dims.wire.tokens};
 }
 
+/// Adds the ranks of the set, which have embedding and head between them.
+void share_vocabulary(const ParallelDims& dims, const Workload& work, int rank, TokenLoad& load) {
+  load.vocabulary_ranks = dims.world;
+  const int first = dims.set(rank) * dims.world;
+  for (int other = first; other < first + dims.world; ++other)
+    load.vocabulary_sequences += equal_part(work.batch_sequences, dims.ranks(), other).count();
+}
+
 /// Bytes per token of ids and document marks, which a file may turn out to have.
 constexpr std::int64_t kTokenBytes = sizeof(std::int64_t) + 1;
 /// Bytes per token of a micro-batch's inputs and targets.
@@ -232,7 +240,8 @@ std::vector<RankMemory> plan_memory(const ModelConfig& model, const ParameterMan
       offload(plan, {}, member, work, memory);
       continue;
     }
-    const TokenLoad load = token_load(plan.dims(), work, rank);
+    TokenLoad load = token_load(plan.dims(), work, rank);
+    if (plan.is_by_rows(stages.embed.units.front())) share_vocabulary(plan.dims(), work, rank, load);
     memory.batch = batch_bytes(work, rank, load.own_sequences);
     ActivationBytes activations = plan_activations(model, work, load, trained);
     if (work.answers) {

@@ -1,6 +1,7 @@
 #include "plan/step_traffic.hpp"
 
 #include "base/range.hpp"
+#include "base/round.hpp"
 #include "encoding/token_rows.hpp"
 #include "plan/exchange_limits.hpp"
 #include "plan/optimizer_layout.hpp"
@@ -62,17 +63,19 @@ class TrafficCount {
     }
   }
 
-  void count_vocabulary() {
+  void count_vocabulary(const ParameterManifest& manifest) {
     const int embedding = stages_.embed.units.front();
     for (const int unit : stages_.head.units) {
       count_gathers(unit, std::max(1, backward_passes_), &StepTraffic::vocabulary);
       count_reductions(unit);
     }
     if (plan_.sharers(embedding) == 1 || plan_.is_kept(embedding)) return;
-    if (rows_fit()) {
-      for (int first = 0; first < ranks(); first += plan_.world()) count_rows(embedding, first);
-      return;
+    const bool is_by_rows = plan_.is_by_rows(embedding);
+    for (int first = 0; first < ranks(); first += plan_.world()) {
+      if (is_by_rows) count_shared_head(first, head_rank(manifest));
+      if (is_by_rows || rows_fit()) count_rows(embedding, first);
     }
+    if (is_by_rows || rows_fit()) return;
     count_gathers(embedding, 1, &StepTraffic::vocabulary);
     count_reductions(embedding);
   }
@@ -140,14 +143,14 @@ class TrafficCount {
   }
 
   void count_gathers(int unit, int times, std::int64_t StepTraffic::*purpose) {
-    if (plan_.is_kept(unit)) return;
+    if (plan_.is_kept(unit) || plan_.is_by_rows(unit)) return;
     for (int rank = 0; rank < ranks(); ++rank)
       at(rank).*purpose += times * own_bytes(unit, member(rank)) * (plan_.sharers(unit) - 1);
   }
 
   /// Each rank sends the gradients of all shards but its own.
   void count_reductions(int unit) {
-    if (!plan_.is_trained(unit) || plan_.sharers(unit) == 1) return;
+    if (!plan_.is_trained(unit) || !plan_.is_gathered(unit)) return;
     const auto purpose = gradients_of(unit);
     for (int rank = 0; rank < ranks(); ++rank)
       at(rank).*purpose +=
@@ -185,6 +188,46 @@ class TrafficCount {
         bytes += backward_passes_ * by_others * width * static_cast<double>(gradient_bytes());
       at(rank).vocabulary += part_of(bytes);
     }
+  }
+
+  /// What passes between the ranks of a set that have the head between them, `first` the first of them: hidden states,
+  /// numbers about each token, and gradients of hidden states. `low_rank`: rank of the head's adapter.
+  void count_shared_head(int first, std::int64_t low_rank) {
+    const std::int64_t others = plan_.world() - 1, width = model_.hidden_size + low_rank;
+    const std::int64_t size = size_of(work_.dtype);
+    const std::int64_t loss_passes = (work_.has_reference ? 1 : 0) + (work_.trains ? 0 : 1);
+    const std::int64_t gradient_passes = backward_passes_, passes = loss_passes + gradient_passes;
+    const std::int64_t taught = work_.trains ? work_.distribution_tokens : 0;
+    const std::int64_t found = work_.trains ? 0 : work_.distribution_tokens;
+    std::int64_t of_set = 0, rounds = 0;
+    for (int rank = first; rank < first + plan_.world(); ++rank) {
+      of_set += tokens(rank);
+      rounds = std::max(rounds, divide_up(sequences(rank), work_.micro_batch_sequences));
+    }
+    // Tokens of each rank once for the set and once for each call of the head, and widths of a teacher's rows.
+    const std::int64_t counts = sum_bytes(1, plan_.world()) + passes * rounds * others * kNumberBytes +
+                                (taught > 0 ? gradient_passes * rounds * sum_bytes(1, plan_.world()) : 0);
+    // Largest logit, sum and target's logit; a teacher's logits and the same two of all others; tokens found.
+    const std::int64_t sums = 3 * kNumberBytes;
+    const std::int64_t of_teacher = taught > 0 ? (taught + 2) * kNumberBytes : 0;
+    const std::int64_t of_found = found > 0 ? 2 * (found + 1) * kNumberBytes : 0;
+    const std::int64_t teacher = taught > 0 ? (2 * taught + 1) * kFloatBytes : 0;
+    for (int rank = first; rank < first + plan_.world(); ++rank) {
+      const std::int64_t own = tokens(rank), of_others = of_set - own;
+      at(rank).vocabulary +=
+          counts + passes * (own * others * (width * size + kNumberBytes + sums) + of_others * sums) +
+          gradient_passes * (own * others * (kNumberBytes + teacher + of_teacher) +
+                             of_others * (width * kFloatBytes + of_teacher)) +
+          loss_passes * of_others * of_found;
+    }
+  }
+
+  /// Rank of the adapter of the head; 0 without one.
+  [[nodiscard]] static std::int64_t head_rank(const ParameterManifest& manifest) {
+    for (const TensorInfo& tensor : manifest.tensors())
+      if (tensor.role == Role::kHead && !tensor.adapts.empty() && tensor.initial != InitialValues::kZeros)
+        return tensor.shape.front();
+    return 0;
   }
 
   /// Share of the tokens of a MoE layer that are sent to each place of the group.
@@ -277,6 +320,26 @@ std::array<std::pair<std::string_view, std::int64_t>, 8> StepTraffic::parts() co
            {"other", other}}};
 }
 
+std::int64_t vocabulary_traffic(const ModelConfig& model, const ParameterManifest& manifest,
+                                const ShardPlan& plan, const StagePlan& stages, const Workload& work) {
+  std::int64_t bytes = 0;
+  if (!work.answers || work.trains) {
+    for (const StepTraffic& rank : plan_step_traffic(model, manifest, plan, stages, work, {}))
+      bytes += rank.vocabulary;
+    return bytes;
+  }
+  const std::int64_t others = plan.world() - 1;
+  if (!plan.is_by_rows(stages.embed.units.front())) {
+    for (const int unit : stages.head.units)
+      if (plan.is_gathered(unit) && !plan.is_kept(unit))
+        bytes += plan.gathered_range(unit, 0).count() * size_of(work.dtype) * others;
+    return bytes;
+  }
+  const std::int64_t of_state = model.hidden_size * size_of(work.dtype);
+  const std::int64_t of_logits = model.vocab_size * kFloatBytes / plan.world();
+  return work.answers->sequences * others * (of_state + of_logits);
+}
+
 std::vector<StepTraffic> plan_step_traffic(const ModelConfig& model, const ParameterManifest& manifest,
                                            const ShardPlan& plan, const StagePlan& stages,
                                            const Workload& work, const StoredTensors& stored,
@@ -286,7 +349,7 @@ std::vector<StepTraffic> plan_step_traffic(const ModelConfig& model, const Param
     return std::vector<StepTraffic>(static_cast<std::size_t>(plan.dims().ranks()));
   TrafficCount count(model, plan, stages, work, stored);
   count.count_layers();
-  count.count_vocabulary();
+  count.count_vocabulary(manifest);
   count.count_tokens(shares);
   count.count_sums_over_sets();
   count.count_rest(manifest);

@@ -18,7 +18,8 @@ constexpr std::int64_t kAlignment = 32;
 
 /// Sort key of a unit: its place in the forward pass, which also identifies the unit.
 struct UnitKey {
-  int stage = 0;  ///< stage of the forward pass: 0 embedding, 1 layers, 2 norm and head
+  int stage =
+      0;  ///< stage of the forward pass: 0 embedding, 1 layers, 2 head by rows, 3 norm and other heads
   int layer = -1;
   bool experts = false;
   bool frozen = false;
@@ -26,22 +27,30 @@ struct UnitKey {
   auto operator<=>(const UnitKey&) const = default;
 };
 
-UnitKey unit_of(const TensorInfo& tensor, bool stored) {
+/// Whether a tensor has a row for each token of the vocabulary: the head, and matrix B of its adapter.
+bool has_rows_of_head(const TensorInfo& tensor) {
+  return tensor.role == Role::kHead && (tensor.adapts.empty() || tensor.initial == InitialValues::kZeros);
+}
+
+UnitKey unit_of(const TensorInfo& tensor, bool stored, Vocabulary vocabulary) {
   const bool frozen = tensor.frozen || stored;
   if (tensor.layer >= 0) return {1, tensor.layer, tensor.role == Role::kExpert, frozen, stored};
-  return {tensor.role == Role::kEmbedding ? 0 : 2, -1, false, frozen, stored};
+  const int behind_layers = vocabulary == Vocabulary::kByRows && has_rows_of_head(tensor) ? 2 : 3;
+  return {tensor.role == Role::kEmbedding ? 0 : behind_layers, -1, false, frozen, stored};
 }
 
 UnitKind kind_of(const UnitKey& key) {
   if (key.stage == 0) return UnitKind::kEmbedding;
-  if (key.stage == 2) return UnitKind::kFinal;
+  if (key.stage == 2) return UnitKind::kHead;
+  if (key.stage == 3) return UnitKind::kFinal;
   return key.experts ? UnitKind::kExperts : UnitKind::kDense;
 }
 
 std::string name_of(const UnitKey& key) {
   const std::string_view frozen = key.stored ? ".stored" : key.frozen ? ".frozen" : "";
   if (key.stage == 0) return fmt::format("embedding{}", frozen);
-  if (key.stage == 2) return fmt::format("final{}", frozen);
+  if (key.stage == 2) return fmt::format("head{}", frozen);
+  if (key.stage == 3) return fmt::format("final{}", frozen);
   return fmt::format("layers.{}.{}{}", key.layer, key.experts ? "experts" : "dense", frozen);
 }
 
@@ -180,13 +189,30 @@ const BufferPlace* UnitLayouts::buffer_of(int tensor) const {
   return found == buffers.end() ? nullptr : &*found;
 }
 
+bool UnitLayouts::is_by_rows(int unit) const {
+  const UnitKind kind = units[static_cast<std::size_t>(unit)].kind();
+  return vocabulary == Vocabulary::kByRows && (kind == UnitKind::kEmbedding || kind == UnitKind::kHead);
+}
+
+std::int64_t UnitLayouts::rows_between_cuts() const {
+  std::int64_t rows = 1;
+  for (int unit = 0; unit < static_cast<int>(units.size()); ++unit) {
+    if (!is_by_rows(unit)) continue;
+    const Placement& table = units[static_cast<std::size_t>(unit)].placements().front();
+    rows = std::lcm(rows, table.granule / table.row_elements);
+  }
+  return rows;
+}
+
 UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block,
-                              std::span<const int> stored) {
+                              std::span<const int> stored, Vocabulary vocabulary) {
   std::map<UnitKey, std::vector<int>> members;
   for (const int tensor : manifest.stored_tensors())
-    members[unit_of(manifest[tensor], std::ranges::binary_search(stored, tensor))].push_back(tensor);
+    members[unit_of(manifest[tensor], std::ranges::binary_search(stored, tensor), vocabulary)].push_back(
+        tensor);
 
   UnitLayouts layouts;
+  layouts.vocabulary = vocabulary;
   layouts.homes.resize(manifest.tensors().size());
   for (const auto& [key, tensors] : members) {
     for (int i = 0; i < static_cast<int>(tensors.size()); ++i)

@@ -19,7 +19,7 @@
 namespace sluice {
 
 /// Kind of a unit.
-enum class UnitKind : std::uint8_t { kEmbedding, kDense, kExperts, kFinal };
+enum class UnitKind : std::uint8_t { kEmbedding, kDense, kExperts, kHead, kFinal };
 
 /// Place of one tensor in a unit's buffer, in elements: block b (of `blocks` equal blocks, row-major) begins
 /// at offset + b * block_stride. Plain tensors have one block; fused expert tensors have one per expert.
@@ -143,6 +143,12 @@ struct BufferPlace {
   int layer = -1;  ///< layer of the tensor; -1 outside the layers
 };
 
+/// How ranks compute with embedding and head.
+enum class Vocabulary : bool {
+  kGathered,  ///< with all rows, which they gather
+  kByRows,    ///< each with the rows that it owns; the head's tensors are units of their own
+};
+
 /// All units of a model, in the order of the forward pass, and where each tensor is.
 struct UnitLayouts {
   std::vector<FlatLayout> units;
@@ -151,6 +157,11 @@ struct UnitLayouts {
   std::vector<BufferPlace> buffers;
   /// Elements of the trained float32 parameters among those of `buffers`, of which they are the last.
   Range trained_buffers;
+  Vocabulary vocabulary = Vocabulary::kGathered;
+  /// Whether each rank computes with its own rows of a unit, which then holds one tensor.
+  [[nodiscard]] bool is_by_rows(int unit) const;
+  /// Rows of the vocabulary, at multiples of which all units by rows can be cut.
+  [[nodiscard]] std::int64_t rows_between_cuts() const;
   [[nodiscard]] std::int64_t elements() const;
   /// Placement of a tensor in its unit; the tensor must not be one of `buffers`.
   [[nodiscard]] const Placement& placement_of(int tensor) const {
@@ -165,11 +176,12 @@ struct UnitLayouts {
 };
 
 /// Groups tensors by role and layer: embedding; per layer the dense part and the experts; final norm with the
-/// head. Frozen tensors of each group make a unit of their own beside the trained ones. Matrices are cut
+/// head, or by rows the head before it. Frozen tensors of each group make a unit of their own beside the trained ones. Matrices are cut
 /// between rows that are also borders of blocks of `state_block` elements, counted from the matrix's first
 /// element: then a shard has whole blocks of 8-bit optimizer state (kStateBlock). `stored`: the tensors that
 /// shards keep as codes and scales, ascending; they are frozen, and make units of their own too.
 [[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block = 1,
-                                            std::span<const int> stored = {});
+                                            std::span<const int> stored = {},
+                                            Vocabulary vocabulary = Vocabulary::kGathered);
 
 }  // namespace sluice

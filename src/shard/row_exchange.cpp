@@ -63,14 +63,15 @@ RowExchange::RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, 
     : comm_(&mesh.sharers(plan, unit)),
       rank_(static_cast<std::size_t>(comm_->rank())),
       gradients_(mesh.dims().wire.gradients),
-      cuts_{0},
-      rows_(gather_lists(*comm_, rows)) {
+      cuts_{0} {
   const FlatLayout& layout = plan.layouts().units[static_cast<std::size_t>(unit)];
   SLUICE_ASSERT(layout.placements().size() == 1, "unit {} is not a single table of rows", layout.name());
   const Placement& table = layout.placements().front();
   width_ = table.row_elements;
   for (const std::int64_t count : plan.counts(unit, comm_->rank()))
     cuts_.push_back(std::min(table.block_elements / width_, cuts_.back() + count / width_));
+  rows_ =
+      gather_lists(*comm_, {std::ranges::lower_bound(rows, 0), std::ranges::lower_bound(rows, cuts_.back())});
 }
 
 bool RowExchange::fits() const {
@@ -95,12 +96,13 @@ RowExchange::Counts RowExchange::counts() const {
   return counts;
 }
 
-void RowExchange::fetch(const std::byte* shard, std::byte* table, std::int64_t element_bytes) const {
+std::int64_t RowExchange::gradient_rows() const { return std::ssize(rows()) + sum(counts().by_each); }
+
+void RowExchange::fetch(const std::byte* shard, std::byte* values, std::int64_t element_bytes) const {
   const Counts rows_here = counts();
   const std::int64_t row_bytes = width_ * element_bytes;
   const Numbers sent = times(rows_here.by_each, row_bytes), received = times(rows_here.of_each, row_bytes);
   std::vector<std::byte> packed(static_cast<std::size_t>(sum(sent)));
-  std::vector<std::byte> arrived(static_cast<std::size_t>(sum(received)));
   std::vector<CopiedRange> copies;
   std::byte* next = packed.data();
   for (const Rows& rows : rows_)
@@ -109,15 +111,8 @@ void RowExchange::fetch(const std::byte* shard, std::byte* table, std::int64_t e
       next += row_bytes;
     }
   copy_ranges(copies);
-  comm_->host().all_to_all(packed.data(), sent, arrived.data(), received).wait();
-  copies.clear();
-  const std::byte* from = arrived.data();
-  for (std::size_t owner = 0; owner < rows_.size(); ++owner)
-    for (const std::int64_t row : owned_by(owner, rows())) {
-      copies.push_back({table + row * row_bytes, from, row_bytes});
-      from += row_bytes;
-    }
-  copy_ranges(copies);
+  // Rows ascend, and so do their owners.
+  comm_->host().all_to_all(packed.data(), sent, values, received).wait();
 }
 
 void RowExchange::add_to(float* shard, float* gradients) const {

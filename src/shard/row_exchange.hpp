@@ -20,7 +20,7 @@ class RowExchange {
   /// outside the table are ignored.
   RowExchange(const RankMesh& mesh, const ShardPlan& plan, int unit, const std::vector<std::int64_t>& rows);
 
-  /// Rows that this rank needs.
+  /// Rows of the table that this rank needs.
   [[nodiscard]] const std::vector<std::int64_t>& rows() const { return rows_[rank_]; }
   /// Elements of a row.
   [[nodiscard]] std::int64_t width() const { return width_; }
@@ -28,14 +28,17 @@ class RowExchange {
   /// on all ranks.
   [[nodiscard]] bool fits() const;
 
-  /// Collective over the sharers. Copies this rank's rows to their places in `table` [all rows, width], from
-  /// the ranks' shards of it.
-  void fetch(const std::byte* shard, std::byte* table, std::int64_t element_bytes) const;
+  /// Collective over the sharers. Copies rows() to `values` [rows(), width] in main memory, from the ranks' shards of
+  /// the table.
+  void fetch(const std::byte* shard, std::byte* values, std::int64_t element_bytes) const;
 
-  /// Collective over the sharers. Adds all ranks' gradients of the rows that this rank owns, in rank order and
-  /// as the mesh sends them, to `shard` [its rows, width]. `gradients` begins with those of rows(), row by row;
-  /// behind them there is room for received rows: in all for as many elements as the table has, if fits().
+  /// Collective over the sharers. Adds all ranks' gradients of the rows that this rank owns, in rank order and as the mesh
+  /// sends them, to `shard` [its rows, width]. `gradients` begins with the gradients of rows(), one row after another;
+  /// behind them there is room for received rows, in all for gradient_rows().
   void add_to(float* shard, float* gradients) const;
+  /// Rows that this rank needs, and rows of its shard that ranks need, each as often as one does; if fits() at most
+  /// the rows of the table.
+  [[nodiscard]] std::int64_t gradient_rows() const;
 
  private:
   using Rows = std::vector<std::int64_t>;

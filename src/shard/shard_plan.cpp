@@ -20,7 +20,7 @@ ShardPlan::ShardPlan(const UnitLayouts& layouts, ParallelDims dims, ShardAlignme
         "ranks are equally large",
         dims.expert_parallel, dims.world, dims.replicas > 1 ? " with each copy of the model" : "");
   held_elements_.assign(static_cast<std::size_t>(dims.world), 0);
-  for (const FlatLayout& unit : layouts.units) cut(unit);
+  for (int unit = 0; unit < static_cast<int>(layouts.units.size()); ++unit) cut(unit);
   offsets_.resize(layouts.units.size() * static_cast<std::size_t>(dims.world));
   place([](const FlatLayout& unit) { return unit.is_trained(); });
   trained_elements_ = held_elements_;
@@ -42,7 +42,18 @@ void ShardPlan::place(IsPlaced is_placed) {
   }
 }
 
-void ShardPlan::cut(const FlatLayout& unit) {
+/// Cuts all units by rows between the same rows.
+void ShardPlan::cut_rows(const FlatLayout& unit) {
+  const Placement& table = unit.placements().front();
+  const std::int64_t step = layouts_.rows_between_cuts(), rows = table.block_elements / table.row_elements;
+  for (int shard = 0; shard < dims_.world; ++shard)
+    cuts_.push_back(equal_part_begin(rows, dims_.world, shard) / step * step * table.row_elements);
+  cuts_.push_back(unit.elements());
+}
+
+void ShardPlan::cut(int number) {
+  const FlatLayout& unit = layouts_.units[static_cast<std::size_t>(number)];
+  if (layouts_.is_by_rows(number)) return cut_rows(unit);
   const bool routed = unit.kind() == UnitKind::kExperts;
   const int parts = routed ? dims_.expert_parallel : 1;
   const int shards = dims_.world / parts;
@@ -71,7 +82,7 @@ bool ShardPlan::is_trained(int unit) const {
 }
 
 bool ShardPlan::is_kept(int unit) const {
-  return frozen_ == FrozenUnits::kKept && !is_trained(unit) && !has_experts(unit) && sharers(unit) > 1;
+  return frozen_ == FrozenUnits::kKept && !is_trained(unit) && !has_experts(unit) && is_gathered(unit);
 }
 
 bool ShardPlan::is_stored(int unit) const {
@@ -97,7 +108,14 @@ Range ShardPlan::owned(int unit, int rank) const {
   return {cuts_[at], cuts_[at + 1]};
 }
 
+Range ShardPlan::owned_rows(int unit, int rank) const {
+  const Placement& table = layouts_.units[static_cast<std::size_t>(unit)].placements().front();
+  const Range own = common(owned(unit, rank), {0, table.block_elements});
+  return {own.begin / table.row_elements, own.end / table.row_elements};
+}
+
 Range ShardPlan::gathered_range(int unit, int rank) const {
+  if (layouts_.is_by_rows(unit)) return owned(unit, rank);
   const auto first = cuts_.begin() + std::ptrdiff_t{unit} * (dims_.world + 1);
   const int begin = shard_of(unit, rank) / sharers(unit) * sharers(unit);
   return {first[begin], first[begin + sharers(unit)]};

@@ -66,13 +66,19 @@ class ShardPlan {
   [[nodiscard]] bool has_experts(int unit) const;
   /// Elements of a unit's buffer that a rank owns; may be empty.
   [[nodiscard]] Range owned(int unit, int rank) const;
+  /// Whether each rank computes with its own rows of a unit (UnitLayouts::is_by_rows()), and several share it.
+  [[nodiscard]] bool is_by_rows(int unit) const { return sharers(unit) > 1 && layouts_.is_by_rows(unit); }
+  /// Whether ranks gather a unit to compute with it, and reduce its gradients.
+  [[nodiscard]] bool is_gathered(int unit) const { return sharers(unit) > 1 && !layouts_.is_by_rows(unit); }
+  /// Rows of a unit by rows that a rank owns.
+  [[nodiscard]] Range owned_rows(int unit, int rank) const;
   /// Elements of a unit's buffer that a rank computes with: all of a dense unit; of a unit of experts those
-  /// of the rank's place in its group.
+  /// of the rank's place in its group; of a unit by rows its own.
   [[nodiscard]] Range gathered_range(int unit, int rank) const;
   /// Blocks of a tensor in gathered_range(): its experts, or its only block.
   [[nodiscard]] Range held_blocks(int tensor, int rank) const;
-  /// Number of ranks that hold the same part of a unit, each owning a shard of it. With one, the rank owns
-  /// all that it holds.
+  /// Number of ranks that hold the same part of a unit, or have it between them by rows, each owning a shard of it.
+  /// With one, the rank owns all that it holds.
   [[nodiscard]] int sharers(int unit) const;
   /// Whether training changes a unit.
   [[nodiscard]] bool is_trained(int unit) const;
@@ -138,7 +144,8 @@ class ShardPlan {
   /// Number of a rank's shard among the shards of a unit, in the order of the buffer; and the inverse.
   [[nodiscard]] int shard_of(int unit, int rank) const;
   [[nodiscard]] int rank_of(int unit, int shard) const;
-  void cut(const FlatLayout& unit);
+  void cut(int unit);
+  void cut_rows(const FlatLayout& unit);
   template <class IsPlaced>
   void place(IsPlaced is_placed);
 

@@ -16,7 +16,7 @@ template <class Counts>
 GatheredElements shared_elements(const Stage& stage, const ShardPlan& plan, int rank, Counts counts) {
   GatheredElements elements;
   for (const int unit : stage.units)
-    if (plan.sharers(unit) > 1 && counts(unit))
+    if (plan.is_gathered(unit) && counts(unit))
       (plan.has_experts(unit) ? elements.experts : elements.dense) += plan.gathered_range(unit, rank).count();
   return elements;
 }
@@ -74,7 +74,7 @@ GatherBytes StagePlan::gather_bytes(const ShardPlan& plan, int rank, std::int64_
     const GatheredElements elements = gathered_elements(stage, plan, rank);
     GatherBytes bytes{.dense = elements.dense * element_bytes, .experts = elements.experts * element_bytes};
     for (const int unit : stage.units)
-      if (plan.is_stored(unit) && plan.sharers(unit) > 1 && !plan.is_kept(unit))
+      if (plan.is_stored(unit) && plan.is_gathered(unit) && !plan.is_kept(unit))
         (plan.has_experts(unit) ? bytes.experts : bytes.dense) +=
             stored_bytes[static_cast<std::size_t>(unit)];
     return bytes;
@@ -111,7 +111,7 @@ StagePlan make_stage_plan(const UnitLayouts& layouts, TiedHead tied) {
     if (layout.kind() == UnitKind::kEmbedding) {
       plan.embed.units.push_back(unit);
       if (tied == TiedHead::kYes) plan.head.units.push_back(unit);
-    } else if (layout.kind() == UnitKind::kFinal) {
+    } else if (layout.kind() == UnitKind::kFinal || layout.kind() == UnitKind::kHead) {
       plan.head.units.push_back(unit);
     } else {
       plan.layers.resize(std::max(plan.layers.size(), static_cast<std::size_t>(layout.layer()) + 1));

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/range.hpp"
+#include "device/copy.hpp"
 
 #include <utility>
 
@@ -109,7 +110,16 @@ std::vector<std::byte*> UnitGatherer::gather_rows(const Stage& stage, const RowE
   SLUICE_ASSERT(next_.stage == nullptr, "the stage that was gathered ahead is another one");
   current_ = {&stage, take_dense(stage), {}, {}};
   std::byte* const table = current_.dense.data();
-  rows.fetch(weights_.unit_data(stage.units.front()), table, size_of(weights_.dtype()));
+  const std::int64_t row_bytes = rows.width() * size_of(weights_.dtype());
+  std::vector<std::byte> arrived(rows.rows().size() * static_cast<std::size_t>(row_bytes));
+  rows.fetch(weights_.unit_data(stage.units.front()), arrived.data(), size_of(weights_.dtype()));
+  std::vector<CopiedRange> copies;
+  const std::byte* from = arrived.data();
+  for (const std::int64_t row : rows.rows()) {
+    copies.push_back({table + row * row_bytes, from, row_bytes});
+    from += row_bytes;
+  }
+  copy_ranges(copies);
   return {table};
 }
 

@@ -51,7 +51,7 @@ class UnitGatherer {
     std::vector<Work> works;
   };
 
-  [[nodiscard]] bool is_gathered(int unit) const { return weights_.plan().sharers(unit) > 1; }
+  [[nodiscard]] bool is_gathered(int unit) const { return weights_.plan().is_gathered(unit); }
   [[nodiscard]] bool is_kept(int unit) const { return weights_.plan().is_kept(unit); }
   /// Memory of a unit that is kept.
   [[nodiscard]] std::byte* kept_place(int unit) const {

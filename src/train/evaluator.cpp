@@ -18,7 +18,7 @@ Evaluator::Evaluator(Communicator& comm, const ModelConfig& model, StageBinder& 
                      std::int64_t sequence_length, std::int64_t micro_batch_sequences)
     : comm_(comm),
       binder_(binder),
-      decoder_(model, binder_.views(), sequence_length),
+      decoder_(model, binder_.views(), sequence_length, binder_.vocabulary()),
       sequence_length_(sequence_length),
       micro_batch_sequences_(micro_batch_sequences) {}
 
@@ -58,7 +58,8 @@ PreferenceSums Evaluator::preferences(const Batch& share, const PreferSettings& 
   std::vector<const Decoder*> decoders{&decoder_};
   std::optional<Decoder> reference;
   if (settings.walks_reference()) {
-    reference.emplace(decoder_.config(), binder_.views(), sequence_length_, nullptr, Adapters::kLeftOut);
+    reference.emplace(decoder_.config(), binder_.views(), sequence_length_, binder_.vocabulary(), nullptr,
+                      Adapters::kLeftOut);
     decoders.push_back(&*reference);
   }
   const std::vector<TokenScores> scores = scores_of(decoders, share, chosen_prompts(settings));
@@ -97,6 +98,8 @@ std::vector<TokenScores> Evaluator::scores_of(std::span<const Decoder* const> de
                           std::back_inserter(scores[pass].greedy));
         append(found.distribution, scores[pass].distributions);
       }
+      for (std::size_t i = micro_batches.size(); i < walk.head_rounds(); ++i)
+        decoders[pass]->serve_head(ops::NoLossGradient(), beside_of(settings, {}));
       broken += std::ranges::count_if(scores[pass].losses, [](double loss) { return !std::isfinite(loss); });
     }
   }

@@ -20,7 +20,10 @@ LayerWalk::LayerWalk(StageBinder& binder, const Decoder& decoder, std::vector<at
     : binder_(binder),
       decoder_(decoder),
       ids_(std::move(ids)),
-      rounds_(binder.exchange().begin(token_counts(ids_))) {
+      rounds_(binder.exchange().begin(token_counts(ids_))),
+      head_rounds_(ids_.size()) {
+  if (SharedVocabulary* const vocabulary = binder.vocabulary())
+    head_rounds_ = static_cast<std::size_t>(vocabulary->largest(std::ssize(ids_)));
   binder_.begin_pass(ArenaPass::kForward);
 }
 
@@ -29,11 +32,15 @@ std::vector<at::Tensor> LayerWalk::embed() {
     const PhaseTimer::Scope phase(binder_.timer(), Phase::kGather);
     embedding_rows_ = binder_.embedding_rows(ids_);
   }
+  const bool is_by_rows = binder_.vocabulary() != nullptr;
   const StageBinder::GatheredStage bound(binder_, binder_.stages().embed, &binder_.stages().after(-1),
-                                         embedding_rows_ ? &*embedding_rows_ : nullptr);
+                                         embedding_rows_ && !is_by_rows ? &*embedding_rows_ : nullptr);
+  const at::Tensor values = is_by_rows ? binder_.fetched(*embedding_rows_) : at::Tensor();
   const PhaseTimer::Scope phase(binder_.timer(), Phase::kForward);
   std::vector<at::Tensor> hidden;
-  for (const at::Tensor& ids : ids_) hidden.push_back(decoder_.embed(ids));
+  for (const at::Tensor& ids : ids_)
+    hidden.push_back(is_by_rows ? decoder_.embed(ids, {embedding_rows_->rows(), values})
+                                : decoder_.embed(ids));
   return hidden;
 }
 

@@ -55,6 +55,10 @@ class LayerWalk {
   /// result lives. `next`, if not null, is the stage that a backward pass binds after the head.
   [[nodiscard]] StageBinder::GatheredStage head(const Stage* next = nullptr) const;
 
+  /// Times that this rank takes part in the head: once for each of its micro-batches and, where ranks have the head
+  /// between them, for each that another rank has beyond those.
+  [[nodiscard]] std::size_t head_rounds() const { return head_rounds_; }
+
   /// Collective over the binder's communicator, in a layer's backward pass behind the last micro-batch of
   /// this rank: serves the tokens of ranks that have more micro-batches.
   void serve_backward(int layer) const;
@@ -69,6 +73,7 @@ class LayerWalk {
   const Decoder& decoder_;
   std::vector<at::Tensor> ids_;
   std::size_t rounds_;  ///< number of micro-batches on the rank that has the most
+  std::size_t head_rounds_;
   std::optional<RowExchange> embedding_rows_;
 };
 

@@ -3,6 +3,9 @@
 #include "base/trace/recorder.hpp"
 #include "comm/position.hpp"
 #include "ops/embedding.hpp"
+#include "ops/runtime/tensor_device.hpp"
+
+#include <ATen/ops/empty.h>
 
 #include <cstddef>
 #include <vector>
@@ -21,14 +24,24 @@ StageBinder::StageBinder(Communicator& comm, const ModelConfig& model, const Par
       gatherer_(mesh_, weights, stages_),
       exchange_(mesh_.group(), model.experts, timer_, weights.memory(), plan_.dims().wire.tokens) {
   views_.bind_buffers(weights.buffers());
+  if (plan_.is_by_rows(stages_.embed.units.front()))
+    vocabulary_.emplace(mesh_.sets().own(), plan_, stages_, timer_);
 }
 
 std::optional<RowExchange> StageBinder::embedding_rows(std::span<const at::Tensor> ids) const {
   const int unit = stages_.embed.units.front();
   if (plan_.sharers(unit) == 1 || plan_.is_kept(unit)) return std::nullopt;
   RowExchange rows(mesh_, plan_, unit, ops::distinct_ids(ids));
-  if (!rows.fits()) return std::nullopt;
+  if (!vocabulary_ && !rows.fits()) return std::nullopt;
   return rows;
+}
+
+at::Tensor StageBinder::fetched(const RowExchange& rows) {
+  const PhaseTimer::Scope phase(timer_, Phase::kGather);
+  at::Tensor values = at::empty({std::ssize(rows.rows()), rows.width()}, ops::scalar_type(weights_.dtype()));
+  rows.fetch(weights_.unit_data(stages_.embed.units.front()), static_cast<std::byte*>(values.data_ptr()),
+             size_of(weights_.dtype()));
+  return values;
 }
 
 StageBinder::GatheredStage::GatheredStage(StageBinder& binder, const Stage& stage, const Stage* next,

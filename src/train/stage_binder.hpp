@@ -10,6 +10,7 @@
 #include "shard/unit_gatherer.hpp"
 #include "train/expert_exchange.hpp"
 #include "train/phase_timer.hpp"
+#include "train/shared_vocabulary.hpp"
 
 #include <optional>
 #include <span>
@@ -51,8 +52,11 @@ class StageBinder {
   void drop_next() { gatherer_.drop_next(); }
 
   /// Collective over the binder's communicator. The exchange of the embedding's rows for these token ids
-  /// (int64), if it is cheaper than gathering the table.
+  /// (int64), if it is cheaper than gathering the table, or ranks never gather it.
   [[nodiscard]] std::optional<RowExchange> embedding_rows(std::span<const at::Tensor> ids) const;
+
+  /// Collective over the binder's communicator. Rows of the embedding [rows.rows(), hidden].
+  [[nodiscard]] at::Tensor fetched(const RowExchange& rows);
 
   [[nodiscard]] Communicator& comm() const { return comm_; }
   [[nodiscard]] const ShardArena& weights() const { return weights_; }
@@ -61,6 +65,8 @@ class StageBinder {
   [[nodiscard]] PhaseTimer& timer() { return timer_; }
   [[nodiscard]] const RankMesh& mesh() const { return mesh_; }
   [[nodiscard]] ExpertExchange& exchange() { return exchange_; }
+  /// The exchange for embedding and head by rows; null if ranks gather them.
+  [[nodiscard]] SharedVocabulary* vocabulary() { return vocabulary_ ? &*vocabulary_ : nullptr; }
 
  private:
   Communicator& comm_;
@@ -72,6 +78,7 @@ class StageBinder {
   UnitGatherer gatherer_;
   PhaseTimer timer_;
   ExpertExchange exchange_;
+  std::optional<SharedVocabulary> vocabulary_;
 };
 
 }  // namespace sluice

@@ -34,6 +34,7 @@ struct Trainer::StepState {
   std::vector<at::Tensor> reference_hidden;  ///< hidden states of the reference until reference_losses()
   StepMetrics metrics;
   Activations activations = Activations::kLetGo;  ///< whether another backward pass follows the present one
+  bool has_reference_losses = false;              ///< whether reference_losses() was called
 
   [[nodiscard]] bool is_left_out() const { return metrics.left_out != LeftOut::kNo; }
 };
@@ -145,10 +146,13 @@ bool Trainer::head(StepState& step) {
 /// Hands the losses under the reference to the objective, once in a step.
 void Trainer::reference_losses(StepState& step) {
   const PhaseTimer::Scope phase(timer_, Phase::kForward);
+  if (!reference_ || std::exchange(step.has_reference_losses, true)) return;
   const std::vector<at::Tensor> hidden = std::exchange(step.reference_hidden, {});
   for (std::size_t i = 0; i < hidden.size(); ++i)
     step.objective->take_reference(
         i, reference_->head(hidden[i], step.micro_batches[i].targets, ops::NoLossGradient()).losses);
+  for (std::size_t i = hidden.size(); i < step.walk.head_rounds(); ++i)
+    reference_->serve_head(ops::NoLossGradient());
 }
 
 /// This rank's sums for the objective.
@@ -159,16 +163,29 @@ std::vector<double> Trainer::head_losses(StepState& step) {
   for (std::size_t i = 0; i < step.micro_batches.size(); ++i) {
     TrainedMicroBatch& micro_batch = step.micro_batches[i];
     dropout_.first_token = micro_batch.first_token;
-    ops::BesideTargets beside;
-    if (micro_batch.teacher) beside = *micro_batch.teacher;
-    Decoder::Head result =
-        decoder_.head(micro_batch.hidden, micro_batch.targets, objective.coefficients(i), beside);
+    Decoder::Head result = decoder_.head(micro_batch.hidden, micro_batch.targets, objective.coefficients(i),
+                                         beside_targets(step.batch, micro_batch));
     objective.add(i, result.losses, sums);
     if (result.taught) objective.add_taught(*result.taught, sums);
     micro_batch.d_x = std::move(result.d_x);
     if (step.activations == Activations::kLetGo) micro_batch.hidden.reset();
   }
+  for (std::size_t i = step.micro_batches.size(); i < step.walk.head_rounds(); ++i)
+    decoder_.serve_head(objective.coefficients(i), beside_targets(step.batch, {}));
   return sums;
+}
+
+/// What the head makes beside the losses of a micro-batch. Ranks that have the head between them ask for the same,
+/// whether their tokens have a teacher or not.
+ops::BesideTargets Trainer::beside_targets(const Batch& batch, const MicroBatch& micro_batch) {
+  if (micro_batch.teacher) return *micro_batch.teacher;
+  if (!options_.distil || binder_.vocabulary() == nullptr) return {};
+  const std::int64_t tokens = micro_batch.targets.defined() ? micro_batch.targets.numel() : 0;
+  return ops::TeacherTokens{.ids = at::empty({tokens, 0}, at::kInt),
+                            .weights = at::empty({tokens, 0}, at::kFloat),
+                            .rest = at::zeros({tokens}, at::kFloat),
+                            .temperature = batch.teacher_facts.temperature,
+                            .weight = options_.distil->weight};
 }
 
 void Trainer::backward(StepState& step) {

@@ -34,7 +34,7 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       stages_(binder_.stages()),
       timer_(binder_.timer()),
       dropout_{options.adapter_dropout, options.adapter_seed},
-      decoder_(model, binder_.views(), options.sequence_length, &dropout_),
+      decoder_(model, binder_.views(), options.sequence_length, binder_.vocabulary(), &dropout_),
       store_(weights.plan(), stages_, weights.rank(), options.optimizer.gradients,
              expert_gradients_of(options, weights.plan()), weights.memory()),
       optimizer_(binder_.mesh(), manifest, weights, options.optimizer),
@@ -49,7 +49,8 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
   SLUICE_ASSERT(weights.paged() == nullptr || options.optimizer.gradients == GradientMode::kRelease,
                 "optimizer state on a disk needs released gradients");
   if (options.prefer && options.prefer->walks_reference())
-    reference_.emplace(model, binder_.views(), options.sequence_length, nullptr, Adapters::kLeftOut);
+    reference_.emplace(model, binder_.views(), options.sequence_length, binder_.vocabulary(), nullptr,
+                       Adapters::kLeftOut);
 }
 
 /// Factor by which gradients are clipped, as torch.nn.utils.clip_grad_norm_ has it.
@@ -109,7 +110,8 @@ at::Tensor Trainer::first_logits(const Batch& batch) {
       walk.forward(inference_pass(decoder_, micro_batches, binder_.exchange()).compute);
   const StageBinder::GatheredStage bound = walk.head();
   dropout_.rate = rate;
-  return hidden.empty() ? at::Tensor() : decoder_.logits(hidden.front()[0]);
+  const at::Tensor logits = decoder_.logits(hidden.empty() ? decoder_.no_tokens() : hidden.front()[0]);
+  return hidden.empty() ? at::Tensor() : logits;
 }
 
 }  // namespace sluice

@@ -80,6 +80,7 @@ class Trainer {
   [[nodiscard]] bool head(StepState& step);
   void reference_losses(StepState& step);
   [[nodiscard]] std::vector<double> head_losses(StepState& step);
+  [[nodiscard]] ops::BesideTargets beside_targets(const Batch& batch, const MicroBatch& micro_batch);
   void backward(StepState& step);
   void embed_backward(StepState& step);
   void reduce_norm(StepState& step);

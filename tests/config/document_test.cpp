@@ -34,6 +34,7 @@ threads = 3
 frozen = "kept"
 reduce = "bfloat16"
 dispatch = "int8"
+vocabulary = "sharded"
 [load]
 readers = "all"
 verify = true

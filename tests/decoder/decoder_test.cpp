@@ -51,7 +51,7 @@ class DecoderTest : public testing::Test {
   ShardArena gradients_{model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate, "gradients"};
   ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate};
   test::NoExchange all_experts_;
-  Decoder decoder_{model_.description.config, views_, kLength};
+  Decoder decoder_{model_.description.config, views_, kLength, nullptr};
   RoutingSums sums_ = decoder_.no_routing(kMoeLayer);
   at::Tensor balance_ = numbers({5}, 3) * 0.01;
 };

@@ -77,11 +77,11 @@ class Distil(DistilTest):
     def test_mixes_the_teacher_with_the_data_by_its_weight(self):
         teacher = self.scores(distribution="top", top=20)
         for weight in (0, 0.3, 1):
-            job = self.job(f"{weight}.toml", distil={"teacher": teacher, "weight": weight})
+            job = self.job(f"{weight}.toml", distil={"teacher": teacher, "weight": weight}, parallel={"vocabulary": "sharded"})
             self.expect(run_job(2, job), 0)
             found = self.metrics_of(job)
             self.assertAlmostEqual(found["loss"], (1 - weight) * found["own_loss"] + weight * found["teacher_loss"], delta=1e-6)
-        plain = self.job("plain.toml")
+        plain = self.job("plain.toml", parallel={"vocabulary": "sharded"})
         self.expect(run_job(2, plain), 0)
         nothing = self.output_of(self.directory / "0.toml")
         for name in ("loss", "grad_norm"):

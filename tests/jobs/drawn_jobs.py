@@ -253,6 +253,9 @@ class Way:
         copies = draw_of(seed, "copies", number)
         draw_copies(copies, self.ranks, self.tables)
         draw_copies(copies, self.ranks_after, self.tables_after)
+        vocabulary = draw_of(seed, "vocabulary", number)
+        for layout in (self.tables, self.tables_after):
+            layout["parallel"]["vocabulary"] = vocabulary.choice(["auto", "gathered", "sharded", "sharded"])
 
     @property
     def does_first(self):

@@ -24,11 +24,12 @@ namespace sluice::test {
 /// A model, its units, its weights on one rank: equal wherever it is made. Stays where it was made.
 struct SmallModel {
   explicit SmallModel(const nlohmann::json& changes = nlohmann::json::object(), DType dtype = DType::kFloat32,
-                      const std::vector<std::string>& adapted = {})
-      : SmallModel(described(changes, dtype, adapted), dtype) {}
-  SmallModel(ModelDescription of, DType dtype)
+                      const std::vector<std::string>& adapted = {},
+                      Vocabulary vocabulary = Vocabulary::kGathered)
+      : SmallModel(described(changes, dtype, adapted), dtype, vocabulary) {}
+  SmallModel(ModelDescription of, DType dtype, Vocabulary vocabulary = Vocabulary::kGathered)
       : description(std::move(of)),
-        layouts(make_unit_layouts(description.manifest)),
+        layouts(make_unit_layouts(description.manifest, 1, {}, vocabulary)),
         plan(layouts, {.world = 1}),
         weights(plan, 0, dtype, MemoryKind::kPrivate, "weights") {
     initialize_shards(weights, description.manifest, 0.2F, 7);

@@ -23,6 +23,14 @@ TEST(Embedding, refuses_an_id_outside_its_table) {
   EXPECT_THROW((void)embedding(at::tensor({-1}, at::kLong), table), Error);
 }
 
+TEST(Embedding, takes_from_some_rows_what_it_takes_from_the_table) {
+  const at::Tensor table = numbers({10, 6}), ids = at::tensor({7, 2, 7}, at::kLong);
+  const std::vector<std::int64_t> rows{2, 7};
+  const TableRows some{rows, at::index_select(table, 0, at::tensor(rows))};
+  EXPECT_TRUE(embedding(ids, some, 10).equal(embedding(ids, {table, {}})));
+  EXPECT_THROW((void)embedding(at::tensor({2, 10}, at::kLong), some, 10), Error);
+}
+
 TEST(EmbeddingBackward, adds_the_rows_of_repeated_ids_in_float32) {
   const at::Tensor ids = at::randint(0, 10, {500}, at::kLong);
   for (const at::ScalarType dtype : kDTypes) {

@@ -57,6 +57,19 @@ TEST(MemoryPlan, states_the_gather_slots_and_the_gradient_buffer) {
   }
 }
 
+TEST(MemoryPlan, ranks_that_have_the_vocabulary_between_them_need_no_room_for_a_whole_head) {
+  const nlohmann::json large{{"vocab_size", 5000}};
+  const test::SmallModel gathered(large), shared(large, DType::kFloat32, {}, Vocabulary::kByRows);
+  const Workload work = training(DType::kFloat32);
+  const RankMemory whole = plan(gathered, 3, work).back(), rows = plan(shared, 3, work).back();
+  const std::int64_t head = 5000 * gathered.description.config.hidden_size * 4;
+  EXPECT_LT(rows.gather_buffers, whole.gather_buffers - head / 2);
+  EXPECT_LT(rows.gradient_buffer, whole.gradient_buffer - head / 2);
+  EXPECT_NEAR(static_cast<double>(rows.weights), static_cast<double>(whole.weights),
+              0.01 * static_cast<double>(head));
+  EXPECT_GT(rows.activations, whole.activations) << "hidden states of other ranks, and rows of the embedding";
+}
+
 TEST(MemoryPlan, each_copy_of_the_model_takes_what_its_ranks_do_alone_and_the_first_is_saved) {
   const test::SmallModel model;
   Workload work = training(DType::kBFloat16);

@@ -51,6 +51,33 @@ TEST(ShardPlan, owns_every_element_once_for_any_groups) {
       if (world % group == 0) expect_exact_cover(moe({.experts = 7}), world, group);
 }
 
+TEST(ShardPlan, cuts_all_that_ranks_compute_with_by_rows_between_the_same_rows) {
+  ParameterManifest manifest = moe({.hidden = 48, .vocabulary = 101});
+  add_adapters(manifest, {.tensors = {{"lm_head.weight", 2, 1.0}}});
+  for (const std::int64_t state_block : {1, 128}) {
+    const UnitLayouts layouts = make_unit_layouts(manifest, state_block, {}, Vocabulary::kByRows);
+    for (const int world : {2, 3, 7}) {
+      const ShardPlan plan(layouts, {.world = world});
+      const int embedding = layouts.unit_of(*manifest.find("model.embed_tokens.weight"));
+      std::int64_t next = 0;
+      for (int rank = 0; rank < world; ++rank) {
+        const Range rows = plan.owned_rows(embedding, rank);
+        EXPECT_EQ(rows.begin, next);
+        next = rows.end;
+        for (const char* const name : {"lm_head.weight", "lm_head.lora_B.weight"}) {
+          const int unit = layouts.unit_of(*manifest.find(name));
+          EXPECT_TRUE(plan.is_by_rows(unit));
+          EXPECT_FALSE(plan.is_gathered(unit));
+          EXPECT_EQ(plan.owned_rows(unit, rank).begin, rows.begin) << name;
+          EXPECT_EQ(plan.owned_rows(unit, rank).end, rows.end) << name;
+        }
+      }
+      EXPECT_EQ(next, 101);
+      EXPECT_TRUE(plan.is_gathered(layouts.unit_of(*manifest.find("model.norm.weight"))));
+    }
+  }
+}
+
 TEST(ShardPlan, experts_stay_whole_and_their_numbers_differ_by_one_at_most) {
   const UnitLayouts layouts = make_unit_layouts(moe({.layers = 1, .experts = 256}));
   const ShardPlan plan(layouts, {.world = 3, .expert_parallel = 3});

@@ -203,6 +203,51 @@ TEST(Trainer, several_copies_of_the_model_do_together_what_one_does_and_stay_ali
       });
 }
 
+/// Ranks that have embedding and head between them, divided as `dims` say, do what one does that has both whole.
+void expect_same_by_rows(const nlohmann::json& changes, const std::vector<std::string>& adapted,
+                         const TrainerOptions& job, const ParallelDims& dims) {
+  SCOPED_TRACE(testing::Message() << changes << dims.replicas << " copies, expert_parallel "
+                                  << dims.expert_parallel);
+  const test::SmallModel model(changes, DType::kFloat32, adapted, Vocabulary::kByRows);
+  const std::unique_ptr<Communicator> alone = test::test_world().split(test::test_world().rank(), 0);
+  TrainerOptions whole =
+      job;  // one rank has units by rows apart, of which a stage may have only one to release
+  whole.optimizer.gradients = GradientMode::kFloat32;
+  Training single(*alone, model, whole);
+  Training shared(test::test_world(), model, job, dims.expert_parallel, {}, /*has_disk=*/true,
+                  FrozenUnits::kGathered, dims.replicas);
+  for (std::int64_t step = 0; step < 3; ++step) {
+    const StepMetrics expected = single.step(step);
+    ASSERT_NO_FATAL_FAILURE(expect_same_metrics(shared.step(step), expected));
+    expect_same_elements(shared.weights(), single.weights(), 3e-5F);
+    shared.require_same_weights_in_sets();
+  }
+}
+
+TEST(Trainer, ranks_that_have_the_vocabulary_between_them_do_together_what_one_does_alone) {
+  const int ranks = test::test_world().size();
+  const nlohmann::json tied{{"tie_word_embeddings", true}};
+  for (const nlohmann::json& changes : {nlohmann::json::object(), tied, test::hybrid_changes()})
+    for (const std::int64_t sequences : {1, 5}) {
+      expect_same_by_rows(changes, {}, small_job(sequences), {.world = ranks, .expert_parallel = ranks});
+      TrainerOptions releases = small_job(sequences);
+      releases.optimizer.gradients = GradientMode::kRelease;
+      expect_same_by_rows(changes, {}, releases, {.world = ranks});
+    }
+  for_each_division([&](int replicas, int expert_parallel) {
+    expect_same_by_rows(tied, {}, small_job(5), {ranks / replicas, expert_parallel, replicas});
+    expect_same_by_rows(nlohmann::json::object(), {}, small_job(5),
+                        {ranks / replicas, expert_parallel, replicas});
+  });
+}
+
+TEST(Trainer, ranks_that_have_a_head_with_an_adapter_between_them_do_what_one_does) {
+  const int ranks = test::test_world().size();
+  for (const std::int64_t sequences : {1, 5})
+    expect_same_by_rows(nlohmann::json::object(), {"lm_head.weight", "model.layers.0.mlp.gate.weight"},
+                        small_job(sequences), {.world = ranks, .expert_parallel = ranks});
+}
+
 TEST(Trainer, copies_of_the_model_with_other_weights_are_told_from_each_other) {
   for_each_division([&](int replicas, int expert_parallel) {
     const test::SmallModel model;
@@ -369,6 +414,21 @@ TEST(Trainer, sends_the_bytes_that_are_planned) {
       const double planned = planned_bytes(model, job, {.world = world, .expert_parallel = expert_parallel});
       const double tolerance = expert_parallel > kGatheringRanks ? 0.08 : 0.02;
       EXPECT_NEAR(counted, planned, tolerance * planned) << expert_parallel << " " << int(gradients);
+    }
+}
+
+TEST(Trainer, sends_the_bytes_that_are_planned_where_ranks_have_the_vocabulary_between_them) {
+  const test::SmallModel model(nlohmann::json::object(), DType::kFloat32, {}, Vocabulary::kByRows);
+  const int world = test::test_world().size();
+  for (const std::int64_t sequences : {1, 3 * world})
+    for (const GradientMode gradients : {GradientMode::kFloat32, GradientMode::kRelease}) {
+      TrainerOptions job = small_job(sequences);
+      job.optimizer.gradients = gradients;
+      Training training(test::test_world(), model, job, world);
+      static_cast<void>(training.step(0));
+      const auto counted = static_cast<double>(training.step(1).communicated_bytes);
+      const double planned = planned_bytes(model, job, {.world = world, .expert_parallel = world});
+      EXPECT_NEAR(counted, planned, 0.02 * planned) << sequences << " " << int(gradients);
     }
 }
 

@@ -211,8 +211,7 @@ void check_saves(const Examination& job, const std::optional<DataIdentity>& data
   job.line("saves     {}", save_text(config, saves.step_bytes));
   const bool is_apart = saves.step_bytes_of_host > 0 && config.checkpoint.storage == SaveStorage::kNode;
   if (is_apart)
-    job.line("          on each host's own disk, {}",
-             hosts_text({&saves.step_bytes_of_host, 1}, config));
+    job.line("          on each host's own disk, {}", hosts_text({&saves.step_bytes_of_host, 1}, config));
   if (config.checkpoint.saves())
     require_room_for_steps(config, is_apart ? saves.step_bytes_of_host : saves.step_bytes);
   if (!plan.resumed) return;
@@ -269,6 +268,7 @@ void make_plan(Examination& job, const JobConfig& config, const MachineArguments
   job.plan.emplace(plan_of_command(config, machine));
   if (job.plan->is_fitted && job.plan->lack.empty()) job.line("{}", choice_text(*job.plan));
   if (job.plan->has_chosen_replicas) job.line("{}", replicas_text(*job.plan));
+  if (job.plan->chosen_vocabulary) job.line("{}", vocabulary_text(*job.plan));
   tell_model(job);
 }
 

@@ -99,6 +99,7 @@ JobConfig planned_job(const JobArguments& arguments) {
 /// Prints the optimizer's mode, and whether it was chosen.
 void print_mode(const JobPlan& plan, bool is_told) {
   if (plan.has_chosen_replicas) console::line("  {}.", replicas_text(plan));
+  if (plan.chosen_vocabulary) console::line("  {}.", vocabulary_text(plan));
   if (!is_training(plan.config().job.kind)) return;
   std::string choice;
   if (plan.is_fitted && is_told) choice = ", chosen by optimizer.fit";
@@ -141,8 +142,7 @@ void print_saves(const JobPlan& plan) {
                   format_bytes(plan.saves.step_bytes), settings.keep,
                   format_bytes((settings.keep + 1) * plan.saves.step_bytes));
   if (const std::int64_t bytes = plan.saves.step_bytes_of_host; bytes > 0)
-    console::line("  On hosts that share no file system {}.",
-                  hosts_text(std::array{bytes}, plan.config()));
+    console::line("  On hosts that share no file system {}.", hosts_text(std::array{bytes}, plan.config()));
 }
 
 nlohmann::json json_of(const JobPlan& plan, const PlanView& view) {

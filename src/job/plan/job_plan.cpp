@@ -121,6 +121,21 @@ std::string replicas_text(const JobPlan& plan) {
                      plan.config().parallel.replicas);
 }
 
+std::string vocabulary_text(const JobPlan& plan) {
+  return fmt::format("vocabulary: sharded, {} a step in place of {} (parallel.vocabulary = \"auto\")",
+                     format_bytes(plan.chosen_vocabulary->sharded),
+                     format_bytes(plan.chosen_vocabulary->gathered));
+}
+
+std::string why_not_sharded(const JobPlan& plan) {
+  if (plan.computes_on_gpus())
+    return "with weights on GPUs: only ranks that compute on processors have embedding and head between them";
+  const JobConfig& config = plan.config();
+  if (config.job.kind == JobKind::kScore && config.score.distribution == ScoreDistribution::kSampled)
+    return "with score.distribution = \"sampled\": tokens are drawn from all logits of a rank";
+  return "";
+}
+
 bool chooses_mode(const JobConfig& config) {
   return is_training(config.job.kind) && config.optimizer.fit == OptimizerFit::kAuto;
 }
@@ -235,16 +250,19 @@ JobPlan JobPlan::make(Communicator& comm, const std::shared_ptr<const Blueprint>
   const JobConfig config = resumed ? with_saved_mode(written->config, resumed->found) : written->config;
   const auto found = std::make_shared<const FoundInFiles>(
       FoundInFiles{stored_weights(comm, *written, machine.device.memory()), teacher_tokens(comm, config)});
-  JobPlan plan = chooses_replicas(config) ? with_most_replicas(written, config, found, machine)
-                                          : outline(written, config, found, machine);
+  JobPlan plan = (chooses_replicas(config) ? with_most_replicas(written, config, found, machine)
+                                           : outline(written, config, found, machine))
+                     .with_chosen_vocabulary();
   plan.resumed = std::move(resumed);
   plan.find_staging(comm);
   plan.count_memory();
-  return plan.config().parallel.frozen == FrozenWeights::kAuto ? plan.keep_frozen_where_it_fits() : plan;
+  return plan.with_chosen_frozen();
 }
 
-/// This plan with frozen dense weights kept, if all ranks then fit without more on a disk; else this plan.
-JobPlan JobPlan::keep_frozen_where_it_fits() const {
+/// This plan with frozen dense weights kept, if that is left to the plan and all ranks then fit without more on a disk;
+/// else this plan.
+JobPlan JobPlan::with_chosen_frozen() const {
+  if (config().parallel.frozen != FrozenWeights::kAuto) return *this;
   const bool has_any = std::ranges::any_of(blueprint->layouts.units, [](const FlatLayout& unit) {
     return !unit.is_trained() && unit.kind() != UnitKind::kExperts;
   });
@@ -255,11 +273,39 @@ JobPlan JobPlan::keep_frozen_where_it_fits() const {
     if (kept.ranks[rank].kept_weights == 0 ||
         kept.ranks[rank].offload.file_bytes() > ranks[rank].offload.file_bytes())
       return *this;
-  kept.resumed = resumed;
-  kept.load = load;
-  kept.is_fitted = is_fitted;
-  kept.has_chosen_replicas = has_chosen_replicas;
+  kept.take_facts(*this);
   return kept;
+}
+
+/// This plan with embedding and head sharded where that is left to the plan and fewer bytes are sent, and with both
+/// gathered where a set has one rank.
+JobPlan JobPlan::with_chosen_vocabulary() const {
+  const VocabularySharing wanted = config().parallel.vocabulary;
+  const auto changed_to = [&](VocabularySharing sharing) {
+    JobPlan changed = with([&](JobConfig& config) { config.parallel.vocabulary = sharing; });
+    changed.take_facts(*this);
+    return changed;
+  };
+  if (shards.world() == 1 || wanted == VocabularySharing::kGathered)
+    return wanted == VocabularySharing::kSharded ? changed_to(VocabularySharing::kGathered) : *this;
+  const Workload work = workload_of(config(), machine, found_->teacher_tokens);
+  if (wanted == VocabularySharing::kSharded || !work.computes || !why_not_sharded(*this).empty())
+    return *this;
+  JobPlan sharded = changed_to(VocabularySharing::kSharded);
+  // A head that is not trained is sent once where it can be kept.
+  const JobPlan gathered = changed_to(VocabularySharing::kGathered).with_chosen_frozen();
+  sharded.chosen_vocabulary = {gathered.blueprint->vocabulary_traffic(gathered.shards, work),
+                               sharded.blueprint->vocabulary_traffic(sharded.shards, work)};
+  return sharded.chosen_vocabulary->sharded < sharded.chosen_vocabulary->gathered ? sharded : *this;
+}
+
+void JobPlan::take_facts(const JobPlan& other) {
+  resumed = other.resumed;
+  load = other.load;
+  is_fitted = other.is_fitted;
+  has_chosen_replicas = other.has_chosen_replicas;
+  chosen_vocabulary = other.chosen_vocabulary;
+  lack = other.lack;
 }
 
 JobPlan JobPlan::with(const std::function<void(JobConfig&)>& change) const {

@@ -79,6 +79,12 @@ class JobPlan {
   SavePlan saves;
   bool is_fitted = false;  ///< whether optimizer.fit has chosen the mode of the optimizer for this machine
   bool has_chosen_replicas = false;  ///< whether parallel.replicas was left to the plan
+  /// Bytes that a set of ranks sends for embedding and head in a step, gathered and sharded.
+  struct VocabularyBytes {
+    std::int64_t gathered = 0, sharded = 0;
+  };
+  /// Set if parallel.vocabulary was left to the plan, which took the sharded one.
+  std::optional<VocabularyBytes> chosen_vocabulary{};
   std::string lack;  ///< reason why not even the smallest mode fits, which the plan then has, or ""
 
  private:
@@ -101,7 +107,10 @@ class JobPlan {
   /// Whether every rank has room for what it needs; requires count_memory().
   [[nodiscard]] bool fits() const;
   void find_staging(Communicator& comm);
-  [[nodiscard]] JobPlan keep_frozen_where_it_fits() const;
+  [[nodiscard]] JobPlan with_chosen_frozen() const;
+  [[nodiscard]] JobPlan with_chosen_vocabulary() const;
+  /// Takes over what is known of a plan of the same job, of which this one has a changed setting.
+  void take_facts(const JobPlan& other);
   void read_headers();
   JobPlan& count_memory();
 
@@ -126,6 +135,11 @@ class JobPlan {
 
 /// Line about the number of copies of the model that the plan has chosen.
 [[nodiscard]] std::string replicas_text(const JobPlan& plan);
+
+/// Line about how the plan has chosen to share the vocabulary.
+[[nodiscard]] std::string vocabulary_text(const JobPlan& plan);
+/// Why ranks cannot have embedding and head between them in this job; "" if they can.
+[[nodiscard]] std::string why_not_sharded(const JobPlan& plan);
 
 /// Text of a mode: "adamw, state int8, master 24bit, gradients release".
 [[nodiscard]] std::string mode_text(const OptimizerMode& mode);

@@ -102,6 +102,13 @@ void check_formats(const JobPlan& plan) {
   refuse(parallel.dispatch == TokenFormat::kDType, "dispatch", "int8", "dtype");
 }
 
+void check_vocabulary(const JobPlan& plan) {
+  if (plan.config().parallel.vocabulary != VocabularySharing::kSharded) return;
+  if (const std::string why = why_not_sharded(plan); !why.empty())
+    fail({ExitCode::kBadConfig, "config.contradiction"},
+         "parallel.vocabulary: found \"sharded\", expected \"auto\" or \"gathered\" {}", why);
+}
+
 void check_replicas(const JobPlan& plan) {
   if (plan.config().parallel.replicas > 1 && plan.computes_on_gpus())
     fail(
@@ -111,10 +118,11 @@ void check_replicas(const JobPlan& plan) {
         plan.config().parallel.replicas);
 }
 
-constexpr std::array<PlanCheck, 7> kChecks{{{"optimizer.fit", check_fit},
+constexpr std::array<PlanCheck, 8> kChecks{{{"optimizer.fit", check_fit},
                                             {"parallel.replicas", check_replicas},
                                             {"parallel.frozen", check_frozen},
                                             {"parallel.reduce", check_formats},
+                                            {"parallel.vocabulary", check_vocabulary},
                                             {"checkpoint.resume", check_resumed_model},
                                             {"memory", check_memory},
                                             {"memory.offload_path", check_offload_room}}};

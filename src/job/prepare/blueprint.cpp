@@ -149,7 +149,9 @@ Blueprint::Blueprint(JobConfig job, std::shared_ptr<const DescribedModel> known,
       description(known ? std::move(known) : std::make_shared<const DescribedModel>(config)),
       stored(std::move(published)),
       layouts(make_unit_layouts(
-          model.manifest, config.optimizer.state == StateFormat::kInt8 ? kStateBlock : 1, stored.tensors())),
+          model.manifest, config.optimizer.state == StateFormat::kInt8 ? kStateBlock : 1, stored.tensors(),
+          config.parallel.vocabulary == VocabularySharing::kSharded ? Vocabulary::kByRows
+                                                                    : Vocabulary::kGathered)),
       stages(make_stage_plan(layouts, TiedHead{model.config.tie_word_embeddings})) {}
 
 ShardPlan Blueprint::shard_plan(int ranks) const {

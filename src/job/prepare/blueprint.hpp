@@ -75,6 +75,11 @@ class Blueprint {
     return plan_step_traffic(model.config, model.manifest, plan, stages, work, stored, shares);
   }
 
+  /// Bytes that a set of a plan sends for embedding and head, see vocabulary_traffic().
+  [[nodiscard]] std::int64_t vocabulary_traffic(const ShardPlan& plan, const Workload& work) const {
+    return sluice::vocabulary_traffic(model.config, model.manifest, plan, stages, work);
+  }
+
  private:
   Blueprint(JobConfig config, std::shared_ptr<const DescribedModel> known, StoredTensors stored);
 };

@@ -216,6 +216,7 @@ JobPlan make_plan(const Attempt& attempt, const Machine& machine, Communicator& 
   JobPlan plan = JobPlan::make(comm, attempt.blueprint, machine, std::move(resumed));
   if (chooses_mode(attempt.blueprint->config) || plan.has_chosen_replicas) directory.set_job(plan.config());
   if (plan.has_chosen_replicas && is_root) console::line("{}", replicas_text(plan));
+  if (plan.chosen_vocabulary && is_root) console::line("{}", vocabulary_text(plan));
   if (plan.is_fitted && plan.lack.empty() && is_root) console::line("{}", choice_text(plan));
   directory.set_plan(json_text(plan));
   return plan;

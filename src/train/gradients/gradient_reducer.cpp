@@ -7,6 +7,8 @@
 #include "ops/buffers/gradients.hpp"
 #include "ops/runtime/tensor_device.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -80,6 +82,7 @@ void GradientReducer::begin_step() {
   has_gradient_.assign(has_gradient_.size(), false);
   room_.give_back(std::exchange(open_, {}));  // frees the buffer of a step that was given up
   rows_ = nullptr;
+  row_gradients_.reset();
   const int whole = store_.plan().whole_unit();
   ops::clear(store_.sums(whole), store_.plan().owned(whole, store_.rank()).count());
 }
@@ -92,6 +95,7 @@ void GradientReducer::open(const Stage& stage) {
     float* held = is_alone(unit) ? store_.sums(unit) : next;
     views_.set_written(unit, ops::Written{is_alone(unit) && has_gradient_[static_cast<std::size_t>(unit)]});
     views_.bind_gradients(unit, held);
+    if (store_.plan().is_by_rows(unit)) clear_behind_rows(unit, held);
     if (is_alone(unit)) continue;
     clear_gaps(unit, held);
     next += held_elements(unit);
@@ -99,10 +103,14 @@ void GradientReducer::open(const Stage& stage) {
 }
 
 at::Tensor GradientReducer::open_rows(const Stage& stage, const RowExchange& rows) {
-  SLUICE_ASSERT(rows.fits(), "{} gradient rows do not fit the memory of their table", rows.rows().size());
   rows_ = &rows;
   open_ = room_.take(received_bytes(stage));
   const std::int64_t count = std::ssize(rows.rows());
+  if (is_alone(stage.units.front())) {
+    row_gradients_ = at::empty({rows.gradient_rows(), rows.width()}, at::kFloat);
+    return row_gradients_.narrow(0, 0, count).zero_();
+  }
+  SLUICE_ASSERT(rows.fits(), "{} gradient rows do not fit the memory of their table", count);
   ops::clear(floats(open_.data()), count * rows.width());
   return ops::tensor_over(open_.data(), {count, rows.width()}, at::kFloat);
 }
@@ -161,6 +169,12 @@ void GradientReducer::clear_gaps(int unit, float* held) const {
                       [&](std::int64_t begin, std::int64_t count) { ops::clear(held + begin, count); });
 }
 
+void GradientReducer::clear_behind_rows(int unit, float* held) const {
+  const Placement& table = store_.plan().layouts().units[static_cast<std::size_t>(unit)].placements().front();
+  const std::int64_t written = store_.plan().owned_rows(unit, store_.rank()).count() * table.row_elements;
+  ops::clear(held + written, held_elements(unit) - written);
+}
+
 GradientReducer::Reduction GradientReducer::begin_unit(const Stage& stage, int unit, float* held) {
   const ShardPlan& plan = store_.plan();
   const Range owned = plan.owned(unit, store_.rank());
@@ -181,8 +195,10 @@ void GradientReducer::reduce_rows(int unit) {
   float* const shard = store_.sums(unit);
   if (!has_gradient_[static_cast<std::size_t>(unit)])
     ops::clear(shard, store_.plan().owned(unit, store_.rank()).count());
-  rows_->add_to(shard, floats(reduced_.data()));
+  rows_->add_to(shard,
+                is_alone(unit) ? static_cast<float*>(row_gradients_.data_ptr()) : floats(reduced_.data()));
   rows_ = nullptr;
+  row_gradients_.reset();
   consume(unit);
   has_gradient_[static_cast<std::size_t>(unit)] = true;
 }

@@ -40,7 +40,7 @@ class GradientReducer {
   /// numbers.
   void open(const Stage& stage);
   /// open() for the embedding's stage if this rank has gradients for `rows` alone: returns zeros [rows,
-  /// hidden] in place of the view. `rows` must fit(), and stay valid until reduce().
+  /// hidden] in place of the view. `rows` must fit() unless the unit is one by rows, and stay valid until reduce().
   [[nodiscard]] at::Tensor open_rows(const Stage& stage, const RowExchange& rows);
   /// Collective over the world. Begins to add the gradients written since open() or open_rows(), summed over
   /// the ranks that hold the same units, to the store; unbinds the views. Completes the reduction that the
@@ -63,7 +63,8 @@ class GradientReducer {
   };
 
   [[nodiscard]] bool is_trained(int unit) const { return store_.plan().is_trained(unit); }
-  [[nodiscard]] bool is_alone(int unit) const { return store_.plan().sharers(unit) == 1; }
+  /// Whether gradients of a unit are those of this rank's shard, whole.
+  [[nodiscard]] bool is_alone(int unit) const { return !store_.plan().is_gathered(unit); }
   [[nodiscard]] bool takes_experts_in_turn(int unit) const;
   [[nodiscard]] bool is_final(const Stage& stage, int unit) const;
   void spoil_if_tested(int unit, float* gradients) const;
@@ -71,6 +72,8 @@ class GradientReducer {
   void consume_expert(int unit, std::int64_t expert);
   /// Clears the gaps between tensors, where the buffer has numbers of other units.
   void clear_gaps(int unit, float* held) const;
+  /// Clears what follows this rank's rows of a unit by rows.
+  void clear_behind_rows(int unit, float* held) const;
   [[nodiscard]] std::int64_t held_elements(int unit) const;
   /// Buffer bytes of the units of a stage whose gradients are reduced.
   [[nodiscard]] std::int64_t received_bytes(const Stage& stage) const;
@@ -90,6 +93,7 @@ class GradientReducer {
   std::vector<Reduction> reductions_;
   std::vector<bool> has_gradient_;     ///< whether each unit was already reduced in this step
   const RowExchange* rows_ = nullptr;  ///< exchange of rows, set between open_rows() and reduce(); else null
+  at::Tensor row_gradients_;           ///< gradients of rows of a unit by rows, for as long
 };
 
 }  // namespace sluice
