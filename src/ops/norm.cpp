@@ -49,7 +49,8 @@ struct RmsNorm : node::Function<RmsNorm> {
 
 at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps, NormWeight kind) {
   const trace::Span span(trace::Kind::kOperation, "norm");
-  SLUICE_ASSERT(weight.value.is_contiguous() && weight.value.numel() == x.size(-1),
+  SLUICE_ASSERT(weight.value.is_contiguous() && weight.value.numel() % x.size(-1) == 0 &&
+                    x.numel() % weight.value.numel() == 0,
                 "a norm weight of {} elements does not fit rows of {}", weight.value.numel(), x.size(-1));
   if (!node::wants_graph(x)) return normalise(x.contiguous(), weight, eps, kind).rows;
   return RmsNorm::apply(x, weight, eps, kind);

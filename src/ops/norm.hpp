@@ -13,7 +13,8 @@ enum class NormWeight {
 };
 
 /// RMS norm over the last dimension: x / sqrt(mean(x^2) + eps) times the weight [N], for x [..., N], in x's
-/// dtype and with the roundings of transformers. The normalised value is computed in float32.
+/// dtype and with the roundings of transformers. The normalised value is computed in float32. For a weight of
+/// several rows [n * N], rows of x use these in turn.
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps,
                                   NormWeight kind = NormWeight::kFactor);
 

@@ -215,22 +215,26 @@ TEST_P(OtherDeviceSeam, dropout_rows) {
 TEST_P(OtherDeviceSeam, causal_conv) {
   for (const ConvActivation activation : {ConvActivation::kSilu, ConvActivation::kNone})
     for (const at::Tensor& first : {at::Tensor(), document_firsts()}) {
-      const at::Tensor in = numbers({2, 40, 6}), weight = numbers({6, 1, 4});
-      expect_same({in, weight, first, at::empty_like(in)},
-                  SLUICE_BOTH(processor::causal_conv(x[0], x[1], activation, {x[2]}, x[3])), 2);
+      const at::Tensor in = numbers({2, 40, 6}), weight = numbers({6, 1, 4}), bias = numbers({6});
+      expect_same({in, weight, first, at::empty_like(in), bias},
+                  SLUICE_BOTH(processor::causal_conv(x[0], x[1], x[4], activation, {x[2]}, x[3])), 2);
       expect_same(
-          {in, weight, first, numbers({2, 40, 6}), at::empty_like(in)},
+          {in, weight, first, numbers({2, 40, 6}), at::empty_like(in), bias},
           [&](const Tensors& t) {
-            return Tensors{cpu::causal_conv_backward(t[0], t[1], activation, {t[2]}, t[3], t[4])};
+            const auto [filters, biases] =
+                cpu::causal_conv_backward(t[0], t[1], t[5], activation, {t[2]}, t[3], t[4]);
+            return Tensors{filters, biases};
           },
           [&](const Tensors& t) {
-            return Tensors{device::causal_conv_backward(t[0], t[1], activation, {t[2]}, t[3], t[4])};
+            const auto [filters, biases] =
+                device::causal_conv_backward(t[0], t[1], t[5], activation, {t[2]}, t[3], t[4]);
+            return Tensors{filters, biases};
           },
           8);
     }
   const at::Tensor short_one = numbers({1, 2, 6});
   expect_same({short_one, numbers({6, 1, 4}), at::empty_like(short_one)},
-              SLUICE_BOTH(processor::causal_conv(x[0], x[1], ConvActivation::kSilu, {}, x[2])));
+              SLUICE_BOTH(processor::causal_conv(x[0], x[1], {}, ConvActivation::kSilu, {}, x[2])));
 }
 
 /// Logits with equal ones, and rows that are broken.

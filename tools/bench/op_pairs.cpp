@@ -7,6 +7,7 @@
 #include "ops/experts.hpp"
 #include "ops/gated_delta_rule.hpp"
 #include "ops/loss.hpp"
+#include "ops/mamba2_scan.hpp"
 #include "ops/norm.hpp"
 #include "ops/rotary.hpp"
 #include "ops/router.hpp"
@@ -30,8 +31,8 @@ using Tensors = std::vector<at::Tensor>;
 using Parameters = std::vector<ops::Parameter>;
 
 constexpr std::int64_t kHidden = 512, kHeads = 8, kKeyHeads = 2, kHeadDim = 64, kInner = 384, kExperts = 32,
-                       kChosen = 4, kVocabulary = 16384, kDeltaKeyHeads = 8, kDeltaHeads = 16, kKernel = 4,
-                       kShard = 16 << 20;
+                       kChosen = 4, kVocabulary = 16384, kDeltaKeyHeads = 8, kDeltaHeads = 16,
+                       kScanHeads = 32, kScanHeadDim = 64, kScanState = 128, kKernel = 4, kShard = 16 << 20;
 constexpr double kScale = 0.125;  // 1 / sqrt(kHeadDim)
 
 at::Tensor numbers(at::IntArrayRef shape) { return at::randn(shape, at::kFloat).to(at::kBFloat16); }
@@ -209,6 +210,21 @@ OpPair delta_rule_pair(std::int64_t tokens) {
       });
 }
 
+OpPair scan_pair(std::int64_t tokens) {
+  const at::Tensor step = at::rand({1, tokens, kScanHeads}, at::kFloat);
+  return differentiable(
+      "mamba2_scan",
+      {numbers({1, tokens, kScanHeads, kScanHeadDim}), numbers({1, tokens, 1, kScanState}),
+       numbers({1, tokens, 1, kScanState}), -step, step, at::ones({kScanHeads}, at::kFloat)},
+      {},
+      [](const Tensors& in, const Parameters&) {
+        return ops::mamba2_scan({in[0], in[1], in[2], in[3], in[4], in[5]});
+      },
+      [](const Tensors& in, const Tensors&) {
+        return bench::mamba2_scan(in[0], in[1], in[2], in[3], in[4], in[5]);
+      });
+}
+
 OpPair conv_pair(std::int64_t tokens) {
   const std::int64_t channels = (2 * kDeltaKeyHeads + kDeltaHeads) * kHeadDim;
   return differentiable(
@@ -221,7 +237,7 @@ OpPair conv_pair(std::int64_t tokens) {
 
 }  // namespace
 
-const std::array<OpEntry, 12> kOps{{{"rms_norm", norm_pair},
+const std::array<OpEntry, 13> kOps{{{"rms_norm", norm_pair},
                                     {"rotary", rotary_pair},
                                     {"swiglu", swiglu_pair},
                                     {"router", router_pair},
@@ -231,6 +247,7 @@ const std::array<OpEntry, 12> kOps{{{"rms_norm", norm_pair},
                                     {"attention_window", window_pair},
                                     {"linear_cross_entropy", loss_pair},
                                     {"gated_delta_rule", delta_rule_pair},
+                                    {"mamba2_scan", scan_pair},
                                     {"causal_conv", conv_pair},
                                     {"adamw_update", adamw_pair, false}}};
 

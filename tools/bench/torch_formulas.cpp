@@ -119,6 +119,25 @@ at::Tensor gated_delta_rule(const at::Tensor& q_in, const at::Tensor& k_in, cons
   return at::cat(out, -2).transpose(1, 2).to(v_in.scalar_type());
 }
 
+at::Tensor mamba2_scan(const at::Tensor& x, const at::Tensor& b, const at::Tensor& c,
+                       const at::Tensor& log_decay, const at::Tensor& step, const at::Tensor& skip) {
+  const at::Tensor written = in_chunks(x * step.unsqueeze(-1), 1);
+  const at::Tensor writer = in_chunks(b, x.size(2)), reader = in_chunks(c, x.size(2));
+  const at::Tensor g = in_chunks(log_decay.unsqueeze(-1), 1).cumsum(-2);
+  const at::Tensor between = (g - g.transpose(-1, -2)).tril().exp().tril();
+  const at::Tensor within = at::matmul(at::matmul(reader, writer.transpose(-1, -2)) * between, written);
+  const at::Tensor last = g.narrow(-2, kChunk - 1, 1);
+  const at::Tensor added = at::matmul((writer * (last - g).exp()).transpose(-1, -2), written);
+  at::Tensor state = at::zeros_like(added.select(2, 0));
+  std::vector<at::Tensor> out;
+  for (std::int64_t chunk = 0; chunk < g.size(2); ++chunk) {
+    out.push_back(within.select(2, chunk) +
+                  at::matmul(reader.select(2, chunk) * g.select(2, chunk).exp(), state));
+    state = state * last.select(2, chunk).exp() + added.select(2, chunk);
+  }
+  return (at::cat(out, -2).transpose(1, 2) + x * skip.unsqueeze(-1)).to(x.scalar_type());
+}
+
 void adamw_update(const AdamWTensors& tensors, const ops::AdamWStep& step, double gradient_scale) {
   auto [master, m, v, grad, weights] = tensors;
   const at::Tensor g = grad * gradient_scale;

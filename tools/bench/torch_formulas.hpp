@@ -36,6 +36,11 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w, c
 /// x [b, L, C], w [C, 1, K].
 at::Tensor causal_conv_silu(const at::Tensor& x, const at::Tensor& w);
 
+/// As mamba2_chunk_scan of transformers, of one group, for a length that chunks of 64 tokens divide. x
+/// [b, L, heads, p], b and c [b, L, 1, n], log_decay and step [b, L, heads], skip [heads].
+at::Tensor mamba2_scan(const at::Tensor& x, const at::Tensor& b, const at::Tensor& c,
+                       const at::Tensor& log_decay, const at::Tensor& step, const at::Tensor& skip);
+
 /// As torch_chunk_gated_delta_rule of transformers, for a length that chunks of 64 tokens divide. q, k
 /// [b, L, hk, dk], v [b, L, hv, dv], log_decay and beta [b, L, hv].
 at::Tensor gated_delta_rule(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

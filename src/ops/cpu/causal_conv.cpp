@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <array>
+#include <utility>
 
 namespace sluice::ops::cpu {
 namespace {
@@ -32,10 +33,11 @@ struct Channels {
   }
 };
 
-/// Computes sums = the sums over the taps at token t. `filters` is [taps][kBlock].
+/// Computes sums = the sums over the taps at token t, and the bias. `filters` is [taps + 1][kBlock], the biases
+/// last.
 template <class T>
 inline void sum_taps(const T* x, const float* filters, std::int64_t t, const Channels& c, float* sums) {
-  std::fill_n(sums, c.count, 0.0F);
+  std::copy_n(filters + c.taps * kBlock, c.count, sums);
   for (std::int64_t j = c.first_tap(t); j < c.taps; ++j) {
     const T* row = x + (t - c.taps + 1 + j) * c.stride;
     const float* filter = filters + j * kBlock;
@@ -79,6 +81,8 @@ SLUICE_VECTOR_CLONES void backward_block(const T* x, const float* filters, const
   std::array<float, kBlock> sums;
   for (std::int64_t t = 0; t < c.length; ++t) {
     gradient_of_sums(x, filters, d_y + t * c.stride, t, c, sums.data());
+    float* d_biases = d_filters + c.taps * kBlock;
+    for (std::int64_t i = 0; i < c.count; ++i) d_biases[i] += sums[static_cast<std::size_t>(i)];
     for (std::int64_t j = c.first_tap(t); j < c.taps; ++j) {
       const std::int64_t token = t - c.taps + 1 + j;
       const T* row = x + token * c.stride;
@@ -91,18 +95,23 @@ SLUICE_VECTOR_CLONES void backward_block(const T* x, const float* filters, const
   }
 }
 
-/// Copies filters [C, 1, K] to float32 [blocks][K][kBlock], the order in which the loops read them.
-at::Tensor filters_by_block(const at::Tensor& weight) {
-  const std::int64_t channels = weight.size(0);
+/// Copies filters [C, 1, K] and biases, zeros if undefined, to float32 [blocks][K + 1][kBlock], the order in which
+/// the loops read them.
+at::Tensor filters_by_block(const at::Tensor& weight, const at::Tensor& bias) {
+  const std::int64_t channels = weight.size(0), taps = weight.size(2);
   const std::int64_t blocks = divide_up(channels, kBlock);
-  const at::Tensor padded = at::zeros({blocks * kBlock, weight.size(2)}, weight.options().dtype(at::kFloat));
-  padded.narrow(0, 0, channels).copy_(weight.squeeze(1));
-  return padded.view({blocks, kBlock, weight.size(2)}).transpose(1, 2).contiguous();
+  const at::Tensor padded = at::zeros({blocks * kBlock, taps + 1}, weight.options().dtype(at::kFloat));
+  const at::Tensor rows = padded.narrow(0, 0, channels);
+  rows.narrow(1, 0, taps).copy_(weight.squeeze(1));
+  if (bias.defined()) rows.select(1, taps).copy_(bias);
+  return padded.view({blocks, kBlock, taps + 1}).transpose(1, 2).contiguous();
 }
 
-/// Copies filters by block back to [C, 1, K]; the inverse of filters_by_block().
-at::Tensor filters_by_channel(const at::Tensor& by_block, std::int64_t channels) {
-  return by_block.transpose(1, 2).reshape({-1, by_block.size(1)}).narrow(0, 0, channels).unsqueeze(1);
+/// Copies filters by block back to filters [C, 1, K] and biases [C]; the inverse of filters_by_block().
+std::pair<at::Tensor, at::Tensor> filters_by_channel(const at::Tensor& by_block, std::int64_t channels) {
+  const std::int64_t taps = by_block.size(1) - 1;
+  const at::Tensor rows = by_block.transpose(1, 2).reshape({-1, taps + 1}).narrow(0, 0, channels);
+  return {rows.narrow(1, 0, taps).unsqueeze(1), rows.select(1, taps)};
 }
 
 Channels channels_of_block(const at::Tensor& x, std::int64_t block, std::int64_t taps,
@@ -114,13 +123,13 @@ template <class T>
 void convolve(const at::Tensor& x, const at::Tensor& filters, ConvActivation activation,
               const Documents& documents, const at::Tensor& y) {
   const std::int64_t blocks = filters.size(0);
-  const std::int64_t taps = filters.size(1);
+  const std::int64_t taps = filters.size(1) - 1;
   const std::int64_t tokens = x.size(1) * x.size(2);
   at::parallel_for(0, x.size(0) * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t block = task % blocks;
       const std::int64_t offset = task / blocks * tokens + block * kBlock;
-      forward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * taps * kBlock,
+      forward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * (taps + 1) * kBlock,
                     y.data_ptr<T>() + offset,
                     channels_of_block(x, block, taps, document_of(documents, task / blocks), activation));
     }
@@ -133,7 +142,7 @@ template <class T>
 void convolve_backward(const at::Tensor& x, const at::Tensor& filters, ConvActivation activation,
                        const Documents& documents, const at::Tensor& d_y, const at::Tensor& d_x,
                        const at::Tensor& d_filters) {
-  const std::int64_t taps = filters.size(1);
+  const std::int64_t taps = filters.size(1) - 1;
   const std::int64_t length = x.size(1);
   at::parallel_for(0, filters.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     const at::Tensor scratch = at::empty({length, kBlock}, filters.options());
@@ -144,9 +153,9 @@ void convolve_backward(const at::Tensor& x, const at::Tensor& filters, ConvActiv
           channels_of_block(x, block, taps, document_of(documents, sequence), activation);
       const std::int64_t offset = sequence * length * x.size(2) + block * kBlock;
       scratch.zero_();
-      backward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * taps * kBlock,
+      backward_block(x.data_ptr<T>() + offset, filters.data_ptr<float>() + block * (taps + 1) * kBlock,
                      d_y.data_ptr<T>() + offset, scratch.data_ptr<float>(),
-                     d_filters.data_ptr<float>() + block * taps * kBlock, channels);
+                     d_filters.data_ptr<float>() + block * (taps + 1) * kBlock, channels);
       for (std::int64_t t = 0; t < length; ++t)
         kernel::store_row(scratch.data_ptr<float>() + t * kBlock, channels.count,
                           d_x.data_ptr<T>() + offset + t * channels.stride);
@@ -156,15 +165,17 @@ void convolve_backward(const at::Tensor& x, const at::Tensor& filters, ConvActiv
 
 }  // namespace
 
-void causal_conv(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
-                 const Documents& documents, const at::Tensor& y) {
-  const at::Tensor filters = filters_by_block(weight);
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                 ConvActivation activation, const Documents& documents, const at::Tensor& y) {
+  const at::Tensor filters = filters_by_block(weight, bias);
   kernel::dispatch(x, [&]<class T>(T) { convolve<T>(x, filters, activation, documents, y); });
 }
 
-at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
-                                const Documents& documents, const at::Tensor& d_y, const at::Tensor& d_x) {
-  const at::Tensor filters = filters_by_block(weight);
+std::pair<at::Tensor, at::Tensor> causal_conv_backward(const at::Tensor& x, const at::Tensor& weight,
+                                                       const at::Tensor& bias, ConvActivation activation,
+                                                       const Documents& documents, const at::Tensor& d_y,
+                                                       const at::Tensor& d_x) {
+  const at::Tensor filters = filters_by_block(weight, bias);
   const at::Tensor d_filters = at::zeros(filters.sizes(), filters.options());
   kernel::dispatch(
       x, [&]<class T>(T) { convolve_backward<T>(x, filters, activation, documents, d_y, d_x, d_filters); });

@@ -18,11 +18,13 @@ float before_factor(float normalised) {
 }
 
 /// Computes y = factor * (x * scale) for rows [begin, end), where scale = 1 / sqrt(mean(x^2) + eps), and
-/// stores the scale of each row.
+/// stores the scale of each row. `weights` has `groups` rows, which rows of x use in turn.
 template <NormWeight kKind, class T>
-SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weight, T* y, float* scales, std::int64_t begin,
-                                         std::int64_t end, std::int64_t width, float eps) {
+SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weights, T* y, float* scales,
+                                         std::int64_t begin, std::int64_t end, std::int64_t width,
+                                         std::int64_t groups, float eps) {
   for (std::int64_t row = begin; row < end; ++row) {
+    const T* weight = weights + row % groups * width;
     const T* in = x + row * width;
     T* out = y + row * width;
     float squares = 0;
@@ -36,13 +38,15 @@ SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weight, T* y, floa
   }
 }
 
-/// Computes d_x of rows [begin, end) and adds their part of the weight's gradient to d_weight (one row for
-/// each block).
+/// Computes d_x of rows [begin, end) and adds their part of the weight's gradient to d_weights (`groups` rows
+/// for each block).
 template <NormWeight kKind, class T>
-SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weight, const T* d_y, const float* scales,
-                                        T* d_x, float* d_weight, std::int64_t begin, std::int64_t end,
-                                        std::int64_t width) {
+SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weights, const T* d_y, const float* scales,
+                                        T* d_x, float* d_weights, std::int64_t begin, std::int64_t end,
+                                        std::int64_t width, std::int64_t groups) {
   for (std::int64_t row = begin; row < end; ++row) {
+    const T* weight = weights + row % groups * width;
+    float* d_weight = d_weights + row % groups * width;
     const T* in = x + row * width;
     const T* up = d_y + row * width;
     const float scale = scales[row];
@@ -78,7 +82,7 @@ void normalise(const at::Tensor& x, const at::Tensor& weight, float eps, const a
   const std::int64_t width = x.size(-1);
   at::parallel_for(0, scales.numel(), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
     normalise_rows<kKind>(x.data_ptr<T>(), weight.data_ptr<T>(), y.data_ptr<T>(), scales.data_ptr<float>(),
-                          begin, end, width, eps);
+                          begin, end, width, weight.numel() / width, eps);
   });
 }
 
@@ -88,14 +92,16 @@ void normalise_backward(const at::Tensor& x, const at::Tensor& weight, const at:
   const std::int64_t width = x.size(-1);
   const std::int64_t rows = x.numel() / width;
   const std::int64_t blocks = divide_up(rows, kBlockRows);
-  const at::Tensor partial = at::zeros({blocks, width}, scales.options());
+  const std::int64_t groups = weight.numel() / width;
+  const at::Tensor partial = at::zeros({blocks, weight.numel()}, scales.options());
   at::parallel_for(0, blocks, kernel::grain(kBlockRows * width), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block)
       backward_rows<kKind>(x.data_ptr<T>(), weight.data_ptr<T>(), d_y.data_ptr<T>(), scales.data_ptr<float>(),
-                           d_x.data_ptr<T>(), partial.data_ptr<float>() + block * width, block * kBlockRows,
-                           std::min(rows, (block + 1) * kBlockRows), width);
+                           d_x.data_ptr<T>(), partial.data_ptr<float>() + block * weight.numel(),
+                           block * kBlockRows, std::min(rows, (block + 1) * kBlockRows), width, groups);
   });
-  if (d_weight.defined()) add_blocks(partial.data_ptr<float>(), blocks, width, d_weight.data_ptr<float>());
+  if (d_weight.defined())
+    add_blocks(partial.data_ptr<float>(), blocks, weight.numel(), d_weight.data_ptr<float>());
 }
 
 /// Calls f<kind>(value of the tensor's element type).

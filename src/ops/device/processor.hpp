@@ -44,11 +44,11 @@ void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor&
                  const Gating& gating = {});
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
                           const at::Tensor& d_gate, const at::Tensor& d_up);
-void causal_conv(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
-                 const Documents& documents, const at::Tensor& y);
-[[nodiscard]] at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight,
-                                              ConvActivation activation, const Documents& documents,
-                                              const at::Tensor& d_y, const at::Tensor& d_x);
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                 ConvActivation activation, const Documents& documents, const at::Tensor& y);
+[[nodiscard]] std::pair<at::Tensor, at::Tensor> causal_conv_backward(
+    const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, ConvActivation activation,
+    const Documents& documents, const at::Tensor& d_y, const at::Tensor& d_x);
 
 void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& options,
                  const at::Tensor& chosen, const at::Tensor& weights);

@@ -26,22 +26,29 @@ at::Tensor normalised_rows(const at::Tensor& x, NormWeight kind, const at::Tenso
   return kind == NormWeight::kFactor ? single(rows.to(x.scalar_type())) : rows;
 }
 
+/// Weights of a norm for each row of x, which use the rows of `weight` in turn; one row for all if it has no more.
+at::Tensor weight_rows(const at::Tensor& weight, const at::Tensor& x) {
+  const std::int64_t width = x.size(-1), groups = weight.numel() / width;
+  return groups == 1 ? weight : weight.view({groups, width}).repeat({x.numel() / weight.numel(), 1});
+}
+
 }  // namespace
 
 void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormWeight kind,
                const at::Tensor& y, const at::Tensor& scales) {
   scales.copy_(single(rows_of(x)).square().mean(1).add_(eps).rsqrt_());
-  rows_of(y).copy_(normalised_rows(x, kind, scales) * norm_factor(weight, kind));
+  rows_of(y).copy_(normalised_rows(x, kind, scales) * norm_factor(weight_rows(weight, x), kind));
 }
 
 void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormWeight kind,
                         const at::Tensor& scales, const at::Tensor& d_y, const at::Tensor& d_x,
                         const at::Tensor& d_weight) {
   const at::Tensor rows = single(rows_of(x)), d_normed = single(rows_of(d_y)), scale = scales.unsqueeze(1);
-  const at::Tensor d_rows = d_normed * norm_factor(weight, kind);
+  const at::Tensor d_rows = d_normed * norm_factor(weight_rows(weight, x), kind);
   const at::Tensor shrink = (d_rows * rows).mean(1, /*keepdim=*/true) * scale * scale;
   rows_of(d_x).copy_(scale * (d_rows - rows * shrink));
-  if (d_weight.defined()) d_weight.add_((d_normed * normalised_rows(x, kind, scales)).sum(0));
+  if (d_weight.defined())
+    d_weight.add_((d_normed * normalised_rows(x, kind, scales)).view({-1, d_weight.numel()}).sum(0));
 }
 
 void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, const at::Tensor& y) {
@@ -99,8 +106,10 @@ class Taps {
     const std::int64_t back = back_of(tap), rest = x_.size(1) - back;
     if (rest > 0) sums.narrow(1, 0, rest).add_(masked(grads * filter(tap), back).narrow(1, back, rest));
   }
-  [[nodiscard]] at::Tensor sums() const {
+  /// Returns the sums over the taps, to which a bias [C] is added if it is defined.
+  [[nodiscard]] at::Tensor sums(const at::Tensor& bias) const {
     at::Tensor sum = at::zeros_like(x_);
+    if (bias.defined()) sum.add_(single(bias));
     for (std::int64_t tap = 0; tap < count_; ++tap) sum.add_(seen(tap) * filter(tap));
     return sum;
   }
@@ -120,18 +129,20 @@ class Taps {
 
 }  // namespace
 
-void causal_conv(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
-                 const Documents& documents, const at::Tensor& y) {
-  const at::Tensor sums = Taps(x, weight, documents).sums();
+void causal_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                 ConvActivation activation, const Documents& documents, const at::Tensor& y) {
+  const at::Tensor sums = Taps(x, weight, documents).sums(bias);
   y.copy_(activation == ConvActivation::kSilu ? sums * at::sigmoid(sums) : sums);
 }
 
-at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
-                                const Documents& documents, const at::Tensor& d_y, const at::Tensor& d_x) {
+std::pair<at::Tensor, at::Tensor> causal_conv_backward(const at::Tensor& x, const at::Tensor& weight,
+                                                       const at::Tensor& bias, ConvActivation activation,
+                                                       const Documents& documents, const at::Tensor& d_y,
+                                                       const at::Tensor& d_x) {
   const Taps taps(x, weight, documents);
   at::Tensor d_sums = single(d_y);
   if (activation == ConvActivation::kSilu) {
-    const at::Tensor sums = taps.sums(), gate = at::sigmoid(sums);
+    const at::Tensor sums = taps.sums(bias), gate = at::sigmoid(sums);
     d_sums = d_sums * gate * (sums * (1 - gate) + 1);
   }
   const at::Tensor d_inputs = at::zeros_like(d_sums);
@@ -141,7 +152,7 @@ at::Tensor causal_conv_backward(const at::Tensor& x, const at::Tensor& weight, C
     d_weight.select(2, tap).squeeze(1).copy_((d_sums * taps.seen(tap)).flatten(0, 1).sum(0));
   }
   d_x.copy_(d_inputs);
-  return d_weight;
+  return {d_weight, d_sums.flatten(0, 1).sum(0)};
 }
 
 }  // namespace sluice::ops::device
