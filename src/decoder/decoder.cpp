@@ -46,6 +46,9 @@ LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews
     case AttentionKind::kShortConv:
       out.mixer = short_conv_parameters(view);
       break;
+    case AttentionKind::kMamba2:
+      out.mixer = mamba2_parameters(config, view);
+      break;
   }
   switch (config.layers[layer]) {
     case MlpKind::kNone:
@@ -129,6 +132,8 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
       return latent_attention_block(config_, mixer, rotary, normalised, documents, record, purpose);
     else if constexpr (std::is_same_v<Parameters, ShortConvParameters>)
       return short_conv_block(config_, mixer, normalised, documents, purpose);
+    else if constexpr (std::is_same_v<Parameters, Mamba2Parameters>)
+      return mamba2_block(config_, mixer, normalised, documents, purpose);
     else if constexpr (std::is_same_v<Parameters, DeltaNetParameters>)
       return delta_net_block(config_, mixer, normalised, documents, purpose);
     else
@@ -150,6 +155,8 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
       return cached_latent_attention_block(config_, mixer, rotary, normalised, parts, cache.latent(index));
     else if constexpr (std::is_same_v<Parameters, ShortConvParameters>)
       return cached_short_conv_block(config_, mixer, normalised, parts, cache.short_conv(index));
+    else if constexpr (std::is_same_v<Parameters, Mamba2Parameters>)
+      return cached_mamba2_block(config_, mixer, normalised, parts, cache.delta_net(index));
     else if constexpr (std::is_same_v<Parameters, DeltaNetParameters>)
       return cached_delta_net_block(config_, mixer, normalised, parts, cache.delta_net(index));
     else

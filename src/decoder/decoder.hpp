@@ -5,6 +5,7 @@
 #include "decoder/attention_block.hpp"
 #include "decoder/delta_net_block.hpp"
 #include "decoder/latent_attention_block.hpp"
+#include "decoder/mamba2_block.hpp"
 #include "decoder/mlp_blocks.hpp"
 #include "decoder/parameter_views.hpp"
 #include "decoder/rotary_tables.hpp"
@@ -31,7 +32,7 @@ struct LayerParameters {
   /// Weights [hidden] of the norms behind them; undefined for none.
   ops::Parameter behind_mixer, behind_mlp;
   std::variant<std::monostate, AttentionParameters, LatentAttentionParameters, DeltaNetParameters,
-               ShortConvParameters>
+               ShortConvParameters, Mamba2Parameters>
       mixer{};
   std::optional<DenseMlpParameters> dense{};
   std::optional<MoeParameters> moe{};

@@ -31,6 +31,12 @@ DeltaNetCache delta_net_cache(const LinearAttentionConfig& linear, std::int64_t 
                     options.dtype(at::kFloat))};
 }
 
+DeltaNetCache mamba2_cache(const Mamba2Config& mamba, std::int64_t slots, at::TensorOptions options) {
+  return {at::zeros({slots, mamba.conv_kernel_size - 1, mamba.mixed()}, options),
+          at::zeros({slots, mamba.groups, mamba.state_dim, mamba.width() / mamba.groups},
+                    options.dtype(at::kFloat))};
+}
+
 std::int64_t bytes_of(const at::Tensor& tensor) {
   return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
 }
@@ -60,6 +66,9 @@ SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std:
         break;
       case AttentionKind::kLinear:
         layers_.emplace_back(delta_net_cache(config.linear_attention, slots, options));
+        break;
+      case AttentionKind::kMamba2:
+        layers_.emplace_back(mamba2_cache(config.mamba2, slots, options));
         break;
       case AttentionKind::kShortConv:
         layers_.emplace_back(

@@ -37,10 +37,12 @@ struct LatentCache {
       rows;
 };
 
-/// Cache of a layer with a delta net.
+/// Cache of a layer with a delta net or Mamba-2.
 struct DeltaNetCache {
-  at::Tensor window;  ///< last inputs of the convolution [slots, taps - 1, 2 keys + values]
-  at::Tensor state;   ///< delta net state [slots, value heads, key head size, value head size], float32
+  at::Tensor window;  ///< last inputs of the convolution [slots, taps - 1, channels]
+  /// State, float32: of a delta net [slots, value heads, key head size, value head size], of Mamba-2 as
+  /// ops::continue_mamba2_scan() has it.
+  at::Tensor state;
 };
 
 /// Cache of a layer with a short convolution.

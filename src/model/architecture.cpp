@@ -17,6 +17,7 @@
 #include "model/families/glm4_moe_lite.hpp"
 #include "model/families/gpt_oss.hpp"
 #include "model/families/granitemoe.hpp"
+#include "model/families/granitemoehybrid.hpp"
 #include "model/families/hy_v3.hpp"
 #include "model/families/lfm2_moe.hpp"
 #include "model/families/mellum.hpp"
@@ -55,6 +56,7 @@ constexpr std::array kArchitectures{
     Architecture{"glm_moe_dsa", read_glm_moe_dsa_config, describe_indexed},
     Architecture{"gpt_oss", read_gpt_oss_config, describe_gpt_oss},
     Architecture{"granitemoe", read_granitemoe_config, describe_granitemoe},
+    Architecture{"granitemoehybrid", read_granitemoehybrid_config, describe_granitemoehybrid},
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"kimi_k25", read_kimi_k25_config, describe_kimi_k25},
@@ -89,7 +91,6 @@ constexpr std::array kUnbuilt{
     Unbuilt{"gemma4", "heads by kind of layer, and a dense MLP beside the experts"},
     Unbuilt{"gemma4_text", "heads by kind of layer, and a dense MLP beside the experts"},
     Unbuilt{"glm5_next", "delta nets whose decay is by channel, and several residual streams"},
-    Unbuilt{"granitemoehybrid", "Mamba-2"},
     Unbuilt{"kimi_linear", "delta nets whose decay is by channel"},
     Unbuilt{"laguna", "heads by layer, and gates of attention by softplus"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
@@ -136,7 +137,7 @@ void require_sane_size(const ParameterManifest& manifest, const std::string& nam
 /// Number of a tensor's elements that multiply a given token.
 std::int64_t active_elements(const ModelDescription& model, int index) {
   const TensorInfo& tensor = model.manifest[index];
-  if (tensor.kind != TensorKind::kParameter) return 0;
+  if (!is_parameter(tensor.kind)) return 0;
   if (tensor.role != Role::kExpert) return tensor.element_count();
   return tensor.element_count() / model.config.experts * model.config.experts_per_token;
 }
@@ -172,7 +173,7 @@ ModelDescription describe_model_text(std::string_view config_json, const std::st
 
 std::int64_t active_parameters(const ModelDescription& model) {
   std::int64_t active = 0;
-  for (const int tensor : model.manifest.stored_tensors()) active += active_elements(model, tensor);
+  for (const int tensor : model.manifest.checkpoint_tensors()) active += active_elements(model, tensor);
   return active;
 }
 

@@ -220,6 +220,15 @@ std::int64_t read_prediction_layers(const ConfigReader& config, const char* key,
   return config.with(Nulls::kAbsent).integer({key}, otherwise, 0, 1024);
 }
 
+void read_time_step_limit(const ConfigReader& config, Mamba2Config& mamba) {
+  constexpr const char* kKey = "time_step_limit";
+  const auto limits = config.limits(kKey);
+  if (!limits) return;
+  if (limits->first < 0) config.refuse(kKey, "limits that are not negative");
+  mamba.least_step = limits->first;
+  mamba.largest_step = limits->second;
+}
+
 void expect_text(const ConfigReader& config, const char* key, const std::string& expected) {
   if (config.with(Nulls::kAbsent).text({key}, expected) != expected)
     config.refuse(key, fmt::format("'{}'", expected));

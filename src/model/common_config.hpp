@@ -103,6 +103,9 @@ void read_windows(const ConfigReader& config, std::int64_t window, ModelConfig& 
 [[nodiscard]] std::int64_t read_prediction_layers(const ConfigReader& config, const char* key,
                                                   std::int64_t otherwise);
 
+/// Reads time_step_limit; without it Mamba-2's time steps have no limits but 0.
+void read_time_step_limit(const ConfigReader& config, Mamba2Config& mamba);
+
 /// Refuses a text at `key` that is not `expected`; a key that is missing or null is allowed.
 void expect_text(const ConfigReader& config, const char* key, const std::string& expected);
 

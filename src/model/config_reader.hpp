@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -46,6 +47,9 @@ class ConfigReader {
   [[nodiscard]] double positive(Keys keys, std::optional<double> otherwise = {}) const;
   [[nodiscard]] bool boolean(Keys keys, bool otherwise) const;
   [[nodiscard]] std::string text(Keys keys, std::optional<std::string> otherwise = {}) const;
+  /// Reads a list of two numbers, the least and the largest of something, where infinity may stand as Python writes
+  /// it, or as transformers does: {"__float__": "Infinity"}; nothing if the key is missing.
+  [[nodiscard]] std::optional<std::pair<double, double>> limits(const char* key) const;
   [[nodiscard]] std::vector<std::int64_t> integers(Keys keys) const;
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
   /// The object at a key; nothing if the key is missing.

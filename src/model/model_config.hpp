@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,10 +15,10 @@ namespace sluice {
 
 /// Feed-forward part of a layer; kNone: the layer is its token mixer alone.
 enum class MlpKind : std::uint8_t { kNone, kDense, kMoe };
-/// Kind of a layer's token mixer: none, so that the layer is its MLP alone; softmax attention to all earlier tokens or to a window of them, latent
-/// attention, whose keys and values come from one latent vector per token, a gated delta net, or a gated short
-/// convolution.
-enum class AttentionKind : std::uint8_t { kNone, kFull, kSliding, kLatent, kLinear, kShortConv };
+/// Kind of a layer's token mixer: none, so that the layer is its MLP alone; softmax attention to all earlier
+/// tokens or to a window of them, latent attention, whose keys and values come from one latent vector per
+/// token, a gated delta net, a gated short convolution, or Mamba-2.
+enum class AttentionKind : std::uint8_t { kNone, kFull, kSliding, kLatent, kLinear, kShortConv, kMamba2 };
 
 /// Order of the rows of experts' joint gate and up: all gates, then all ups; or alternating, gate 0, up 0,
 /// gate 1, up 1 and so on.
@@ -61,6 +62,23 @@ struct LinearAttentionConfig {
   std::int64_t key_head_dim = 0;
   std::int64_t value_head_dim = 0;
   std::int64_t conv_kernel_size = 0;  ///< width of the causal convolution, tokens
+};
+
+/// Settings of Mamba-2; zero for models without it.
+struct Mamba2Config {
+  std::int64_t heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t groups = 0;            ///< groups of heads that share B and C; divides heads
+  std::int64_t state_dim = 0;         ///< numbers of the state for each entry of a head
+  std::int64_t conv_kernel_size = 0;  ///< width of the causal convolution, tokens
+  bool conv_bias = false;             ///< whether the convolution has a bias
+  /// Limits of the time step.
+  double least_step = 0, largest_step = std::numeric_limits<double>::infinity();
+
+  /// Entries of all heads.
+  [[nodiscard]] std::int64_t width() const { return heads * head_dim; }
+  /// Channels of the convolution: the heads' inputs, and B and C of each group.
+  [[nodiscard]] std::int64_t mixed() const { return width() + 2 * groups * state_dim; }
 };
 
 /// Settings of multi-head latent attention; zero for models without it.
@@ -160,6 +178,7 @@ struct ModelConfig {
   std::vector<AttentionKind> attention;  ///< kind of the token mixer of each layer
   LinearAttentionConfig linear_attention;
   std::int64_t short_conv_taps = 0;  ///< tokens that a short convolution weighs, the newest included
+  Mamba2Config mamba2;
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;

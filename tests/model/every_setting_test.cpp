@@ -31,6 +31,8 @@ const std::map<std::string, std::string> kWithoutNumbers{
     {"index_topk", "limit on the length of sequences"},
     {"llama_4_scaling_beta", "growth of queries behind that limit"},
     {"attention_dropout", "no block applies it"},
+    {"mamba_chunk_size", "tokens that are computed at once"},
+    {"granitemoehybrid-tiny/rope_parameters/rope_theta", "attention does not rotate"},
     {"rotary_dim", "share of a head that rope_parameters has too"},
     {"/partial_rotary_factor", "rope_parameters has it too"},
     {"/text_config/partial_rotary_factor", "rope_parameters has it too"},

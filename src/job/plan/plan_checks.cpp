@@ -118,7 +118,17 @@ void check_replicas(const JobPlan& plan) {
         plan.config().parallel.replicas);
 }
 
-constexpr std::array<PlanCheck, 8> kChecks{{{"optimizer.fit", check_fit},
+void check_device(const JobPlan& plan) {
+  const std::vector<AttentionKind>& mixers = plan.blueprint->model.config.attention;
+  if (plan.computes_on_gpus() && std::ranges::find(mixers, AttentionKind::kMamba2) != mixers.end())
+    fail(
+        {ExitCode::kBadConfig, "config.contradiction"},
+        "device.kind: found weights on GPUs, expected \"cpu\": Mamba-2, which this model has, is computed by "
+        "processors alone");
+}
+
+constexpr std::array<PlanCheck, 9> kChecks{{{"optimizer.fit", check_fit},
+                                            {"device.kind", check_device},
                                             {"parallel.replicas", check_replicas},
                                             {"parallel.frozen", check_frozen},
                                             {"parallel.reduce", check_formats},

@@ -5,6 +5,7 @@
 #include "model/blocks/dense_mlp.hpp"
 #include "model/blocks/gated_delta_net.hpp"
 #include "model/blocks/latent_attention.hpp"
+#include "model/blocks/mamba2.hpp"
 #include "model/blocks/moe.hpp"
 #include "model/blocks/norms.hpp"
 #include "model/blocks/short_conv.hpp"
@@ -31,6 +32,8 @@ constexpr std::array kLayerBlocks{
     LayerBlock{AttentionKind::kShortConv, "short_convolution", "with short convolution",
                blocks::short_conv::tensors, blocks::short_conv::settings, blocks::short_conv::activations,
                blocks::short_conv::cache},
+    LayerBlock{AttentionKind::kMamba2, "mamba2", "with Mamba-2", blocks::mamba2::tensors,
+               blocks::mamba2::settings, blocks::mamba2::activations, blocks::mamba2::cache},
     LayerBlock{MlpKind::kDense, "dense", "dense", blocks::dense_mlp::tensors, blocks::dense_mlp::settings,
                blocks::dense_mlp::activations},
     LayerBlock{MlpKind::kMoe, "moe", "with experts", blocks::moe::tensors, blocks::moe::settings,

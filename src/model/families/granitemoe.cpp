@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-ModelConfig read_granitemoe_config(const ConfigReader& config) {
+ModelConfig read_granite_config(const ConfigReader& config) {
   ModelConfig model = read_common_config(
       config,
       {.null_key_value_heads = true, .takes_attention_bias = true, .ignores_attention_dropout = true});
@@ -16,11 +16,20 @@ ModelConfig read_granitemoe_config(const ConfigReader& config) {
   model.residual_factor = config.positive({"residual_multiplier"}, 1.0);
   model.score_factor = config.positive({"attention_multiplier"}, 1.0);
   model.logit_divisor = config.positive({"logits_scaling"}, 1.0);
+  return model;
+}
+
+void read_granite_experts(const ConfigReader& config, ModelConfig& model) {
   read_expert_config(config, "intermediate_size", model);
   // A softmax over the logits of the chosen experts equals one over all logits, divided by the sum over the
   // chosen ones.
   model.router.normalize = true;
   std::ranges::fill(model.layers, MlpKind::kMoe);
+}
+
+ModelConfig read_granitemoe_config(const ConfigReader& config) {
+  ModelConfig model = read_granite_config(config);
+  read_granite_experts(config, model);
   return model;
 }
 
