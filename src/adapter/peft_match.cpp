@@ -71,7 +71,7 @@ std::string PeftMatch::why_not_adapted(const std::string& weight) const {
   if (const auto ignored = ignored_key(weight); !tensor && ignored)
     return fmt::format("adapts what is not trained here: {}", ignored->reason);
   if (!tensor || find(weight)) return "adapts a weight that this model does not have";
-  const JoinedTensor* joined = manifest_.joined_with(*tensor);
+  const JoinedTensor* joined = manifest_.joined_in_tree(*tensor);
   if (joined == nullptr || !find(joined->name)) return "adapts a weight that has no adapter here";
   return fmt::format("adapts what is published as {}, expected an adapter of that", joined->name);
 }

@@ -7,6 +7,7 @@
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softplus.h>
 
 #include <cmath>
 
@@ -25,7 +26,8 @@ ops::AttentionForm form_of(const ModelConfig& config, const AttentionParameters&
           parameters.window, parameters.sinks};
 }
 
-/// Queries, keys, values and gates of tokens: [b, L, heads, head_dim]; no gate where the model has none.
+/// Queries, keys, values and gates of tokens: [b, L, heads, head_dim], of gates perhaps [b, L, heads, 1]; no gate
+/// where the model has none.
 struct Heads {
   at::Tensor queries, keys, values, gate;
 };
@@ -53,10 +55,16 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
   return {turned(queries), turned(keys), values, gate};
 }
 
+/// Factors of the output for the gate's projection, of which the softplus is computed in float32.
+at::Tensor gate_of(const ModelConfig& config, const at::Tensor& projected) {
+  if (!config.softplus_gate) return at::sigmoid(projected);
+  return at::softplus(projected.to(at::kFloat)).to(projected.scalar_type());
+}
+
 /// Output of the block [b * L, hidden] for `mixed`, the attention's result for these heads.
 at::Tensor output(const ModelConfig& config, const AttentionParameters& parameters, const Heads& heads,
                   at::Tensor mixed, ops::Purpose purpose) {
-  if (heads.gate.defined()) mixed = mixed * at::sigmoid(heads.gate);
+  if (heads.gate.defined()) mixed = mixed * gate_of(config, heads.gate);
   const at::Tensor rows = mixed.reshape({-1, config.attention_heads * config.head_dim});
   return biased(ops::linear(rows, parameters.o_proj, purpose), parameters.o_bias, rows);
 }

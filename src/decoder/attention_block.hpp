@@ -20,8 +20,9 @@ struct AttentionParameters {
   /// Query projection [heads x head_dim, hidden]; with a gate but no gate_proj, of each head query rows, then gate rows.
   ops::Weight q_proj;
   ops::Weight k_proj, v_proj;  ///< key and value projections [key heads x head_dim, hidden]
-  ops::Weight gate_proj{};  ///< projection of the gate [heads x head_dim, hidden], if it has one of its own
-  ops::Weight o_proj;       ///< output projection [hidden, heads x head_dim]
+  /// Projection of the gate [heads x head_dim, hidden] or [heads, hidden], if it has one of its own.
+  ops::Weight gate_proj{};
+  ops::Weight o_proj;  ///< output projection [hidden, heads x head_dim]
   /// Biases that these projections add to a token; undefined for none.
   ops::Parameter q_bias{}, k_bias{}, v_bias{}, o_bias{};
   /// Weights of the norms of queries and keys, see QueryKeyNorm; undefined for none.

@@ -16,15 +16,17 @@
 namespace sluice {
 namespace {
 
-LayerParameters layer_parameters(const ModelConfig& config, const ParameterViews& views, std::size_t layer,
+LayerParameters layer_parameters(const ModelConfig& model, const ParameterViews& views, std::size_t layer,
                                  const ops::Dropout* dropout, Adapters adapters) {
   const int index = static_cast<int>(layer);
+  const ModelConfig config = model.of_layer(index);
   const LayerViews view(views, index, dropout, adapters);
   const auto norm = [&](std::string_view name, bool is_there) {
     return is_there ? view[name] : ops::Parameter{};
   };
   const bool has_mixer = config.has_mixer(index), has_mlp = config.has_mlp(index);
-  LayerParameters out{.input_norm = norm(blocks::norms::kInput, has_mixer),
+  LayerParameters out{.config = config,
+                      .input_norm = norm(blocks::norms::kInput, has_mixer),
                       .mlp_norm = norm(blocks::norms::before_mlp(config), has_mlp),
                       .behind_mixer = norm(blocks::norms::kPostAttention, has_mixer && config.branch_norms),
                       .behind_mlp = norm(blocks::norms::kPostMlp, has_mlp && config.branch_norms)};
@@ -127,15 +129,15 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
   const ops::RotaryTable& rotary = rotary_.of(kind(index));
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
     if constexpr (std::is_same_v<Parameters, AttentionParameters>)
-      return attention_block(config_, mixer, rotary, normalised, documents, record, purpose);
+      return attention_block(p.config, mixer, rotary, normalised, documents, record, purpose);
     else if constexpr (std::is_same_v<Parameters, LatentAttentionParameters>)
-      return latent_attention_block(config_, mixer, rotary, normalised, documents, record, purpose);
+      return latent_attention_block(p.config, mixer, rotary, normalised, documents, record, purpose);
     else if constexpr (std::is_same_v<Parameters, ShortConvParameters>)
-      return short_conv_block(config_, mixer, normalised, documents, purpose);
+      return short_conv_block(p.config, mixer, normalised, documents, purpose);
     else if constexpr (std::is_same_v<Parameters, Mamba2Parameters>)
-      return mamba2_block(config_, mixer, normalised, documents, purpose);
+      return mamba2_block(p.config, mixer, normalised, documents, purpose);
     else if constexpr (std::is_same_v<Parameters, DeltaNetParameters>)
-      return delta_net_block(config_, mixer, normalised, documents, purpose);
+      return delta_net_block(p.config, mixer, normalised, documents, purpose);
     else
       return at::Tensor();
   };
@@ -150,15 +152,15 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
   const ops::RotaryTable& rotary = tables.of(kind(index));
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
     if constexpr (std::is_same_v<Parameters, AttentionParameters>)
-      return cached_attention_block(config_, mixer, rotary, normalised, parts, cache.attention(index));
+      return cached_attention_block(p.config, mixer, rotary, normalised, parts, cache.attention(index));
     else if constexpr (std::is_same_v<Parameters, LatentAttentionParameters>)
-      return cached_latent_attention_block(config_, mixer, rotary, normalised, parts, cache.latent(index));
+      return cached_latent_attention_block(p.config, mixer, rotary, normalised, parts, cache.latent(index));
     else if constexpr (std::is_same_v<Parameters, ShortConvParameters>)
-      return cached_short_conv_block(config_, mixer, normalised, parts, cache.short_conv(index));
+      return cached_short_conv_block(p.config, mixer, normalised, parts, cache.short_conv(index));
     else if constexpr (std::is_same_v<Parameters, Mamba2Parameters>)
-      return cached_mamba2_block(config_, mixer, normalised, parts, cache.delta_net(index));
+      return cached_mamba2_block(p.config, mixer, normalised, parts, cache.delta_net(index));
     else if constexpr (std::is_same_v<Parameters, DeltaNetParameters>)
-      return cached_delta_net_block(config_, mixer, normalised, parts, cache.delta_net(index));
+      return cached_delta_net_block(p.config, mixer, normalised, parts, cache.delta_net(index));
     else
       return at::Tensor();
   };

@@ -27,6 +27,7 @@ namespace sluice {
 
 /// Weights of one layer.
 struct LayerParameters {
+  ModelConfig config;  ///< settings of the model, with the layer's own
   /// Weights [hidden] of the norms before the mixer and before the MLP; undefined for a half that the layer has not.
   ops::Parameter input_norm, mlp_norm;
   /// Weights [hidden] of the norms behind them; undefined for none.

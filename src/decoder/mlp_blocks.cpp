@@ -50,6 +50,7 @@ ops::RouterOptions router_options(const ModelConfig& config, const MoeParameters
           .epsilon = static_cast<float>(router.epsilon),
           .least_sum = static_cast<float>(router.least_sum),
           .scale = static_cast<float>(router.scale),
+          .logit_cap = static_cast<float>(router.logit_cap),
           .groups = router.groups,
           .chosen_groups = router.chosen_groups,
           .scores_per_group = router.scores_per_group,

@@ -52,14 +52,14 @@ SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std:
                              DType dtype, at::Device device)
     : positions_(positions) {
   const at::TensorOptions options = at::TensorOptions(device).dtype(ops::scalar_type(dtype));
-  for (const AttentionKind kind : config.attention) {
-    switch (kind) {
+  for (int layer = 0; layer < config.layer_count(); ++layer) {
+    switch (config.attention[static_cast<std::size_t>(layer)]) {
       case AttentionKind::kNone:
         layers_.emplace_back(NoCache{});
         break;
       case AttentionKind::kFull:
       case AttentionKind::kSliding:
-        layers_.emplace_back(attention_cache(config, slots, positions, options));
+        layers_.emplace_back(attention_cache(config.of_layer(layer), slots, positions, options));
         break;
       case AttentionKind::kLatent:
         layers_.emplace_back(latent_cache(config.latent_attention, slots, positions, options));

@@ -21,7 +21,7 @@ bool is_adaptable(const TensorInfo& tensor) {
 /// The adaptable weight in which the tensor of that index is published.
 AdaptableWeight weight_with(const ParameterManifest& manifest, int tensor) {
   AdaptableWeight weight{manifest[tensor], {{tensor, 0, manifest[tensor].element_count()}}};
-  if (const JoinedTensor* joined = manifest.joined_with(tensor)) {
+  if (const JoinedTensor* joined = manifest.joined_in_tree(tensor)) {
     weight.info.name = joined->name;
     weight.info.shape = joined->shape;
     weight.ranges = joined->ranges;
@@ -70,7 +70,7 @@ std::vector<AdaptableWeight> adaptable_weights(const ParameterManifest& manifest
   std::set<std::string_view> joined;  // joined tensors that are listed already
   for (int tensor = 0; tensor < static_cast<int>(manifest.tensors().size()); ++tensor) {
     if (!is_adaptable(manifest[tensor])) continue;
-    const JoinedTensor* with = manifest.joined_with(tensor);
+    const JoinedTensor* with = manifest.joined_in_tree(tensor);
     if (with == nullptr || joined.insert(with->name).second) weights.push_back(weight_with(manifest, tensor));
   }
   return weights;
@@ -95,7 +95,7 @@ const AdaptedTensor* AdapterDescription::find(std::string_view base) const {
 }
 
 AdapterNames adapter_names(const ParameterManifest& manifest, int tensor) {
-  const JoinedTensor* joined = manifest.joined_with(tensor);
+  const JoinedTensor* joined = manifest.joined_in_tree(tensor);
   const std::string_view own = manifest[tensor].name;
   return {low_rank_name(joined == nullptr ? own : joined->name, ".lora_A"), low_rank_name(own, ".lora_B")};
 }

@@ -82,8 +82,9 @@ std::optional<int> ParameterManifest::find(std::string_view name) const {
   return found->second;
 }
 
-void ParameterManifest::add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts) {
-  JoinedTensor joined{std::move(name), {0}, {}};
+void ParameterManifest::add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts,
+                                   bool is_in_tree) {
+  JoinedTensor joined{std::move(name), {0}, {}, is_in_tree};
   const TensorInfo* first = nullptr;
   for (std::int64_t group = 0; group < groups; ++group) {
     for (const JoinedRows& part : parts) {
@@ -122,6 +123,11 @@ const JoinedTensor* ParameterManifest::find_joined(std::string_view name) const 
 const JoinedTensor* ParameterManifest::joined_with(int tensor) const {
   const auto found = joined_by_tensor_.find(tensor);
   return found == joined_by_tensor_.end() ? nullptr : &joined_[found->second];
+}
+
+const JoinedTensor* ParameterManifest::joined_in_tree(int tensor) const {
+  const JoinedTensor* joined = joined_with(tensor);
+  return joined == nullptr || joined->is_in_tree ? joined : nullptr;
 }
 
 bool ParameterManifest::has_foreign_part(ForeignPart part) const {

@@ -102,6 +102,7 @@ struct JoinedTensor {
   std::vector<std::int64_t> shape;
   /// Ranges of manifest tensors, in the order of the published tensor's elements, as many as it has.
   std::vector<TensorRange> ranges;
+  bool is_in_tree = true;  ///< whether transformers' module tree has it too, and adapters its name
 };
 
 /// Parts of a published checkpoint that the model does not use.
@@ -138,12 +139,15 @@ class ParameterManifest {
   /// concatenates, for each of `groups` in turn, the rows of that group from each of `parts`. All rows of the
   /// parts must be in some joined tensor. Error(kInternal) for rows that do not exist, or tensors of
   /// different roles or layers.
-  void add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts);
+  void add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts,
+                  bool is_in_tree = true);
   [[nodiscard]] const std::vector<JoinedTensor>& joined() const { return joined_; }
   [[nodiscard]] const JoinedTensor* find_joined(std::string_view name) const;
   /// The first joined tensor that has rows of a tensor, given by its index; null for a tensor that is
   /// published by itself.
   [[nodiscard]] const JoinedTensor* joined_with(int tensor) const;
+  /// joined_with() for what adapters call the tensor; null for one that transformers' module tree has by itself.
+  [[nodiscard]] const JoinedTensor* joined_in_tree(int tensor) const;
 
   /// Makes checkpoints hold all experts of a layer in two tensors, in which each expert's matrix is the
   /// transpose of the manifest's: [E, H, 2I] and [E, I, H]. Codes of quantised experts are not transposed.

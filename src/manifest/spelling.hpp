@@ -39,6 +39,9 @@ inline constexpr ExpertSpelling kBailingExperts{"mlp", "gate_proj", "up_proj", "
 /// Names in published checkpoints of K-EXAONE.
 inline constexpr ExpertSpelling kExaoneExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                                "e_score_correction_bias"};
+/// Names in published checkpoints of Laguna.
+inline constexpr ExpertSpelling kLagunaExperts{"mlp", "gate_proj", "up_proj", "down_proj",
+                                               "experts.e_score_correction_bias"};
 /// Names in published checkpoints of LFM2, and in its module tree.
 inline constexpr ExpertSpelling kLfm2Experts{
     .block = "feed_forward", .gate = "w1", .up = "w3", .down = "w2", .bias = "expert_bias"};

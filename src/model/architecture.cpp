@@ -19,6 +19,7 @@
 #include "model/families/granitemoe.hpp"
 #include "model/families/granitemoehybrid.hpp"
 #include "model/families/hy_v3.hpp"
+#include "model/families/laguna.hpp"
 #include "model/families/lfm2_moe.hpp"
 #include "model/families/mellum.hpp"
 #include "model/families/minimax_m2.hpp"
@@ -36,6 +37,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,7 @@ constexpr std::array kArchitectures{
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"kimi_k25", read_kimi_k25_config, describe_kimi_k25},
+    Architecture{"laguna", read_laguna_config, describe_laguna},
     Architecture{"lfm2_moe", read_lfm2_moe_config, describe_lfm2_moe},
     Architecture{"mellum", read_mellum_config, describe_glm4_moe},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
@@ -92,7 +95,6 @@ constexpr std::array kUnbuilt{
     Unbuilt{"gemma4_text", "heads by kind of layer, and a dense MLP beside the experts"},
     Unbuilt{"glm5_next", "delta nets whose decay is by channel, and several residual streams"},
     Unbuilt{"kimi_linear", "delta nets whose decay is by channel"},
-    Unbuilt{"laguna", "heads by layer, and gates of attention by softplus"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
     Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
     Unbuilt{"minimax_m3", "clamped MLPs with gates of their own"},
@@ -154,6 +156,16 @@ std::int64_t ModelConfig::moe_layer(std::int64_t among) const {
   int layer = 0;
   while (!has_experts(layer) || among-- > 0) ++layer;
   return layer;
+}
+
+ModelConfig ModelConfig::of_layer(int layer) const {
+  ModelConfig own = *this;
+  if (heads_by_layer.empty()) return own;
+  const AttentionHeads& heads = heads_by_layer[static_cast<std::size_t>(layer)];
+  own.attention_heads = heads.queries;
+  own.key_value_heads = heads.keys_and_values;
+  own.head_dim = heads.size;
+  return own;
 }
 
 std::span<const Architecture> architectures() { return kArchitectures; }

@@ -40,11 +40,12 @@ class ManifestBuilder {
 
 }  // namespace
 
-void publish_as(std::string name, const std::vector<std::string>& tensors, ParameterManifest& manifest) {
+void publish_as(std::string name, const std::vector<std::string>& tensors, ParameterManifest& manifest,
+                bool is_in_tree) {
   std::vector<JoinedRows> parts;
   for (const std::string& tensor : tensors)
     parts.push_back({tensor, 0, manifest[manifest.find(tensor).value()].shape.front()});
-  manifest.add_joined(std::move(name), 1, parts);
+  manifest.add_joined(std::move(name), 1, parts, is_in_tree);
 }
 
 ParameterManifest describe_decoder(const ModelConfig& config, DType dtype) {

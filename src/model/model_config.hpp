@@ -125,6 +125,7 @@ struct RouterConfig {
   double epsilon = 0;    ///< number added to the sum of a token's weights before the division
   double least_sum = 0;  ///< least divisor: a smaller sum of weights counts as this
   double scale = 1;      ///< factor of the weights, applied last
+  double logit_cap = 0;  ///< bound c of the logits l, which become c tanh(l / c); 0 for none
 
   bool knows_balancing_loss = true;  ///< whether transformers has a load-balancing loss for the family
 
@@ -132,6 +133,15 @@ struct RouterConfig {
   /// count choices that are not made.
   [[nodiscard]] bool has_balancing_loss() const { return knows_balancing_loss && !has_correction_bias; }
   bool operator==(const RouterConfig&) const = default;
+};
+
+/// Heads of softmax attention.
+struct AttentionHeads {
+  std::int64_t queries = 0;          ///< heads of queries
+  std::int64_t keys_and_values = 0;  ///< heads of keys and values; divides `queries`
+  std::int64_t size = 0;             ///< entries of a head, even
+
+  bool operator==(const AttentionHeads&) const = default;
 };
 
 /// Shape and settings of a model, from its config.json.
@@ -145,6 +155,8 @@ struct ModelConfig {
   std::int64_t key_value_heads = 0;  ///< heads of keys and values; divides attention_heads
   /// Size of a head, even; with latent attention LatentAttentionConfig::padded_dim().
   std::int64_t head_dim = 0;
+  /// Heads of each layer, where these are not the same in all; otherwise empty. of_layer() has a layer's.
+  std::vector<AttentionHeads> heads_by_layer;
   RotaryConfig rotary;  ///< rotary embedding of all layers, but for what sliding_rotary says
   /// Rotary embedding of layers of AttentionKind::kSliding, where it is another one than `rotary`.
   std::optional<RotaryConfig> sliding_rotary;
@@ -163,6 +175,9 @@ struct ModelConfig {
   bool attention_output_gate = false;  ///< whether the output of full and sliding attention has a gate
   /// Whether that gate has a projection of its own; otherwise it is made with the queries.
   bool separate_gate = false;
+  /// Whether a gate with a projection of its own has one value for each head, not for each entry of it.
+  bool gate_per_head = false;
+  bool softplus_gate = false;  ///< whether the gate is the softplus of its projection, not the sigmoid
   /// Whether norms multiply by 1 + weight; a delta net's own norm does not.
   bool zero_centred_norms = false;
   /// Whether what token mixers and MLPs make is normalised before it is added to the hidden states.
@@ -208,6 +223,8 @@ struct ModelConfig {
   [[nodiscard]] const RotaryConfig& rotary_of(AttentionKind kind) const {
     return kind == AttentionKind::kSliding && sliding_rotary ? *sliding_rotary : rotary;
   }
+  /// The settings of the model with those values in place of its own that a layer has for itself.
+  [[nodiscard]] ModelConfig of_layer(int layer) const;
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
   [[nodiscard]] bool has_mixer(int layer) const {
     return attention[static_cast<std::size_t>(layer)] != AttentionKind::kNone;

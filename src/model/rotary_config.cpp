@@ -143,7 +143,8 @@ RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults
   return rotary;
 }
 
-void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, ModelConfig& model) {
+void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, ModelConfig& model,
+                         std::optional<double> partial_rotary_factor) {
   const ConfigReader all = config.object({kParameters})
                                .value_or(ConfigReader::parse(
                                    otherwise, fmt::format("{}: default {}", config.name(), kParameters)));
@@ -154,7 +155,7 @@ void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, Mode
     const std::optional<ConfigReader> settings = all.object({kind});
     if (!settings) all.refuse(kind, "the rotary settings of these layers");
     if (!settings->has("rope_theta")) settings->refuse("rope_theta", "a number above 0");
-    return read_with(settings, config, {}, model.head_dim);
+    return read_with(settings, config, {.partial_rotary_factor = partial_rotary_factor}, model.head_dim);
   };
   const bool has_windows = std::ranges::count(model.attention, AttentionKind::kSliding) > 0;
   const bool has_full = std::ranges::count(model.attention, AttentionKind::kFull) > 0;

@@ -81,6 +81,14 @@ void bring_bias(const Parameter& bias, const at::Tensor& d_logits) {
   gradient_to_add_to(bias).add_(sums.view({-1, bias.value.size(0)}).sum(0));
 }
 
+/// The gradient of bounded logits [T, terms x E], as terms side by side, turned in place into that of the products
+/// that they are made of.
+void pass_bound(const at::Tensor& d_logits, const at::Tensor& slopes) {
+  const std::int64_t experts = slopes.size(1);
+  const at::Tensor sum = d_logits.view({d_logits.size(0), -1, experts}).sum(1, /*keepdim=*/false, at::kFloat);
+  d_logits.copy_(at::cat(terms_of(sum * slopes, d_logits.scalar_type()), 1));
+}
+
 /// Keeps the options that backward needs, which do not include those of the choice.
 void keep(node::AutogradContext* context, const RouterOptions& options) {
   context->saved_data["normalize"] = options.normalize_weights;
@@ -115,6 +123,7 @@ struct Weights : node::Function<Weights> {
     node::keep(context, "bias", inputs.bias);
     keep(context, inputs.options);
     context->saved_data["logits"] = routing.logits;
+    context->saved_data["slopes"] = routing.slopes;
     context->saved_data["of_token"] = inputs.losses.of_token;
     context->saved_data["counted"] = inputs.losses.counted;
     context->saved_data["z_scale"] = static_cast<double>(inputs.losses.z_scale);
@@ -132,6 +141,8 @@ struct Weights : node::Function<Weights> {
                                 static_cast<float>(context->saved_data["z_scale"].toDouble())};
     on::router_rows_backward(probabilities, context->saved_data["logits"].toTensor(), chosen, weights,
                              kept_options(context), grads[0].contiguous(), losses, d_logits);
+    const at::Tensor slopes = context->saved_data["slopes"].toTensor();
+    if (slopes.defined()) pass_bound(d_logits, slopes);
     bring_bias(node::kept(context, "bias"), d_logits);
     return {products_backward(x, node::kept_weight(context, "w"), d_logits), {}};
   }
@@ -150,6 +161,11 @@ Routing decide(const at::Tensor& x, const Weight& w, const Parameter& bias, cons
     for (const at::Tensor& term : reduced_terms(x, *w.lora))
       ops::matmul(routing.probabilities, term, w.lora->b.value.t(), Into::kAdd);
   if (bias.value.defined()) routing.probabilities.add_(bias.value);
+  if (options.logit_cap > 0) {
+    const at::Tensor share = routing.probabilities.div_(options.logit_cap).tanh_();
+    routing.slopes = 1 - share * share;
+    share.mul_(options.logit_cap);
+  }
   if (keeps_logits) routing.logits = routing.probabilities.clone();
   const std::array<std::int64_t, 2> choices{x.size(0), options.experts_per_token};
   routing.experts = chosen.defined() ? chosen : at::empty(choices, x.options().dtype(at::kLong));

@@ -15,6 +15,8 @@ struct Routing {
   at::Tensor probabilities;  ///< scores of all experts, [T, E] float32; no gradient flows through them
   /// logits of which the scores are made, [T, E] float32; undefined without a z-loss
   at::Tensor logits{};
+  /// Derivative of bounded logits by the products that they are made of, [T, E] float32; undefined without a bound.
+  at::Tensor slopes{};
 };
 
 /// Routes tokens x [T, H]: logits are x times the transpose of w [E, H] plus `bias` [E], if defined, all in

@@ -21,18 +21,19 @@ AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& ans
   // Copies of the queries in a long prompt's pass, which has rows for all earlier tokens, and of attention's
   // results.
   constexpr std::int64_t kQueryCopies = 3;
-  const std::int64_t queries = answers.positions * model.attention_heads * model.head_dim * size_of(dtype);
   const std::int64_t slots = answer_slots(answers.sequences, world);
   AnswerMemory memory;
-  std::int64_t largest_state = 0;
+  std::int64_t largest_state = 0, most_queries = 0;
   for (int layer = 0; layer < model.layer_count(); ++layer) {
     const BlockCache cache = layer_cache(model, layer, size_of(dtype));
     memory.cache += slots * (answers.positions * cache.position_bytes + cache.sequence_bytes);
     largest_state = std::max(largest_state, cache.sequence_bytes);
+    const ModelConfig own = model.of_layer(layer);
+    most_queries = std::max(most_queries, own.attention_heads * own.head_dim);
   }
   memory.activations =
       slots * (model.vocab_size * 2 * size_of(DType::kFloat32) + kStateCopies * largest_state) +
-      model.vocab_size * kChoiceBytes + kQueryCopies * queries;
+      model.vocab_size * kChoiceBytes + kQueryCopies * answers.positions * most_queries * size_of(dtype);
   return memory;
 }
 

@@ -39,6 +39,25 @@ bool has_joint_gate(const ModelConfig& config) {
   return config.attention_output_gate && !config.separate_gate;
 }
 
+/// Values of a token's gate that has a projection of its own.
+std::int64_t gate_values(const ModelConfig& config) {
+  return config.attention_heads * (config.gate_per_head ? 1 : config.head_dim);
+}
+
+/// Elements of a token that a graph keeps of the output's gate: its function's value and its product; of a joint
+/// projection also what it makes, and of a softplus its float32 argument.
+std::int64_t kept_of_gate(const ModelConfig& config, const PassSize& pass) {
+  const std::int64_t queries = config.attention_heads * config.head_dim;
+  if (has_joint_gate(config)) return 4 * queries;
+  if (!config.separate_gate) return 0;
+  const std::int64_t arguments = config.softplus_gate ? size_of(DType::kFloat32) / pass.element_bytes : 0;
+  return queries + (1 + arguments) * gate_values(config);
+}
+
+std::string heads_text(const AttentionHeads& heads) {
+  return fmt::format("{}/{} x {}", heads.queries, heads.keys_and_values, heads.size);
+}
+
 }  // namespace
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
@@ -51,7 +70,8 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
   out.push_back({kOProj, {config.hidden_size, queries}, Role::kAttention});
   if (config.attention_output_bias)
     out.push_back({kOBias, {config.hidden_size}, Role::kAttention, InitialValues::kZeros});
-  if (config.separate_gate) out.push_back({kGateProj, {queries, config.hidden_size}, Role::kAttention});
+  if (config.separate_gate)
+    out.push_back({kGateProj, {gate_values(config), config.hidden_size}, Role::kAttention});
   if (config.attention_sinks) out.push_back({kSinks, {config.attention_heads}, Role::kAttention});
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   const bool is_whole = config.query_key_norm == QueryKeyNorm::kWholeProjection;
@@ -64,6 +84,12 @@ std::vector<Setting> settings(const ModelConfig& config) {
   std::vector<Setting> out{{"num_attention_heads", fmt::to_string(config.attention_heads)},
                            {"num_key_value_heads", fmt::to_string(config.key_value_heads)},
                            {"head_dim", fmt::to_string(config.head_dim)}};
+  if (!config.heads_by_layer.empty()) {
+    std::string text;
+    for (const AttentionHeads& heads : config.heads_by_layer)
+      text += (text.empty() ? "" : ", ") + heads_text(heads);
+    out.push_back({"heads by layer", text});
+  }
   if (config.score_factor) out.push_back({"factor of scores", fmt::to_string(*config.score_factor)});
   return out;
 }
@@ -79,8 +105,7 @@ std::vector<Setting> sliding_settings(const ModelConfig& config) {
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t queries = config.attention_heads * config.head_dim;
   const std::int64_t keys = config.key_value_heads * config.head_dim;
-  // A graph keeps the gate's sigmoid and its product, and of a joint projection also what it makes.
-  const std::int64_t gate = (has_joint_gate(config) ? 4 : config.separate_gate ? 2 : 0) * queries;
+  const std::int64_t gate = kept_of_gate(config, pass);
   const std::int64_t sums = 2 * config.attention_heads;
   return {.kept = config.hidden_size + 2 * queries + 3 * keys + gate + sums,
           .passed = 2 * queries + 2 * keys + gate + (config.attention_output_bias ? config.hidden_size : 0),

@@ -18,7 +18,7 @@ inline constexpr std::string_view kVBias = "self_attn.v_proj.bias";
 inline constexpr std::string_view kOBias = "self_attn.o_proj.bias";
 /// Attention sinks [heads], if the model has them.
 inline constexpr std::string_view kSinks = "self_attn.sinks";
-/// Projection of the output gate [heads x head_dim, hidden], if it has one of its own.
+/// Projection of the output gate [heads x head_dim, hidden] or [heads, hidden], if it has one of its own.
 inline constexpr std::string_view kGateProj = "self_attn.gate_proj.weight";
 /// Norms of queries and keys, unless QueryKeyNorm::kNone.
 inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";

@@ -77,21 +77,23 @@ std::vector<BlockTensor> layer_tensors(const ModelConfig& config, int layer) {
   const auto add = [&](const std::vector<BlockTensor>& tensors) {
     out.insert(out.end(), tensors.begin(), tensors.end());
   };
-  for (const LayerBlock* block : blocks_of(config, layer)) add(block->tensors(config));
+  const ModelConfig own = config.of_layer(layer);
+  for (const LayerBlock* block : blocks_of(config, layer)) add(block->tensors(own));
   add(blocks::norms::layer_tensors(config, layer));
   return out;
 }
 
 LayerActivationSizes layer_activations(const ModelConfig& config, int layer, const PassSize& pass) {
+  const ModelConfig own = config.of_layer(layer);
   LayerActivationSizes out;
   for (const LayerBlock* block : blocks_of(config, layer))
-    (block->mixes_tokens() ? out.mixer : out.mlp) += block->activations(config, pass);
+    (block->mixes_tokens() ? out.mixer : out.mlp) += block->activations(own, pass);
   return out;
 }
 
 BlockCache layer_cache(const ModelConfig& config, int layer, std::int64_t element_bytes) {
   for (const LayerBlock* block : blocks_of(config, layer))
-    if (block->cache != nullptr) return block->cache(config, element_bytes);
+    if (block->cache != nullptr) return block->cache(config.of_layer(layer), element_bytes);
   return {};
 }
 

@@ -39,6 +39,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
   out.push_back({"topk_group", fmt::to_string(router.chosen_groups)});
   out.push_back({"routed_scaling_factor", fmt::format("{}", router.scale)});
   out.push_back({"epsilon of norm_topk_prob", fmt::format("{}", router.epsilon)});
+  if (router.logit_cap > 0) out.push_back({"bound of logits", fmt::format("{}", router.logit_cap)});
   if (router.least_sum > 0) out.push_back({"moe_norm_min", fmt::format("{}", router.least_sum)});
   return out;
 }
@@ -46,8 +47,9 @@ std::vector<Setting> settings(const ModelConfig& config) {
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   constexpr std::int64_t kIndexBytes = 8;  // bytes of the index of a chosen expert
   // Logits are float32 whatever the tokens are, and exist twice while their exponentials are summed.
-  const std::int64_t logits =
-      pass.keeps_logits ? config.experts * size_of(DType::kFloat32) / pass.element_bytes : 0;
+  // A bound on the logits keeps its slopes too.
+  const std::int64_t kept = (pass.keeps_logits ? 1 : 0) + (config.router.logit_cap > 0 ? 1 : 0);
+  const std::int64_t logits = kept * config.experts * size_of(DType::kFloat32) / pass.element_bytes;
   return {.kept = 4 * config.experts + 8 * config.experts_per_token + logits,
           .passed = 2 * config.experts + logits,
           .choice_bytes = config.experts_per_token * kIndexBytes};

@@ -17,7 +17,8 @@ struct RouterOptions {
   RouterScore score = RouterScore::kSoftmax;
   float epsilon = 0;
   float least_sum = 0;
-  float scale = 1;  ///< factor of the weights, after normalisation if there is any
+  float scale = 1;      ///< factor of the weights, after normalisation if there is any
+  float logit_cap = 0;  ///< bound c of the logits l, which become c tanh(l / c); 0: none
   /// number of groups of equally many consecutive experts, at least scores_per_group in each
   std::int64_t groups = 1;
   /// Number of best groups from which a token chooses its experts.
