@@ -56,7 +56,7 @@ class BlockBuffers {
     at::Tensor inputs, gate_up, gate, up, activation, outputs;
   };
 
-  /// The first rows of all buffers. Blocks of an answer's passes have few rows, often as many as the one before.
+  /// The first rows of all buffers. A block of a pass of answers has few rows, often as many as that before it.
   [[nodiscard]] const Rows& rows(std::int64_t count) {
     if (rows_.inputs.defined() && rows_.inputs.size(0) == count) return rows_;
     const at::Tensor gate_up = gate_up_.narrow(0, 0, count);

@@ -1,6 +1,6 @@
-// Recorder of what this process does in traced steps and passes of answers: intervals on its steady clock. There is one recorder
-// per process; code in any folder reports begins and ends, from any thread. Outside of these a report
-// costs a branch on one flag.
+// Recorder of what this process does in traced steps and passes of answers: intervals on its steady clock.
+// There is one recorder per process; code in any folder reports begins and ends, from any thread. Outside of
+// traced steps and passes a report costs a branch on one flag.
 #pragma once
 
 #include "base/clock.hpp"

@@ -53,7 +53,7 @@ std::vector<TraceFile> read_traces(const std::filesystem::path& run) {
   return ranks;
 }
 
-/// Prints each rank's seconds by kind of work of a step or a pass, which `whole` says, with their shares of it.
+/// Prints each rank's seconds by kind of work in a step or a pass, as `whole` says, with their shares of it.
 void print_summary(const TraceSummary& summary, std::string_view whole, std::size_t ranks) {
   std::vector<std::vector<std::string>> rows{{fmt::format("seconds a {}", whole)}};
   std::vector<double> in_all(ranks);
@@ -77,8 +77,8 @@ void print_summary(const TraceSummary& summary, std::string_view whole, std::siz
 
 /// Prints where steps, and passes of answers, went.
 void print_summaries(const std::vector<TraceFile>& ranks) {
-  const std::pair<trace::Kind, std::string_view> kWholes[] = {{trace::Kind::kStep, "step"},
-                                                              {trace::Kind::kPass, "pass"}};
+  constexpr std::pair<trace::Kind, std::string_view> kWholes[] = {{trace::Kind::kStep, "step"},
+                                                                  {trace::Kind::kPass, "pass"}};
   for (const auto& [kind, name] : kWholes) {
     const TraceSummary summary = summarize(ranks, kind);
     if (summary.count > 0) print_summary(summary, name, ranks.size());

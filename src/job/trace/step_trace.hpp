@@ -1,5 +1,5 @@
-// Trace of the train steps or passes of answers that [trace] names: recorded on every rank, and written to the
-// run directory, or to where the command line says.
+// Trace of the train steps or passes of answers that [trace] names: recorded on every rank, and written to
+// the run directory, or to where the command line says.
 #pragma once
 
 #include "comm/clock/clock_offset.hpp"
@@ -13,9 +13,8 @@ class StepTrace {
  public:
   explicit StepTrace(JobContext& context) : context_(context) {}
 
-  /// Begins the recording with the first step of trace.steps that this run makes; passes of answers are steps
-  /// here. Collective over the
-  /// context's communicator then. `step` counts from 1.
+  /// Begins the recording with the first step of trace.steps that this run makes; a pass of answers is a step
+  /// here. Collective over the context's communicator then. `step` counts from 1.
   void before_step(std::int64_t step);
 
   /// Ends the recording behind the last step of trace.steps: each rank writes its file, and warns if that

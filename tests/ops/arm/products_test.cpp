@@ -1,5 +1,5 @@
-// Holds the kernels of products for 64-bit Arm against products in float64: a program without libraries, which
-// tests/ops/arm/test.sh compiles for Arm and runs under an emulator. Prints what it compared; ends with 1 at
+// Holds the kernels of products for 64-bit Arm against products in float64: a program without libraries,
+// which tests/ops/arm/test.sh compiles for Arm and runs under an emulator. Prints what it compared; ends with 1 at
 // the first number that is further off than rounding to float32 can bring it.
 #include "ops/cpu/products/arm.hpp"
 #include "ops/cpu/products/kernels.hpp"
