@@ -26,10 +26,10 @@ using nlohmann::json;
   return config;
 }
 
-/// A letter for the token mixer of each layer: F full attention, S sliding, L latent, D a delta net, C a short convolution, - none.
+/// A letter for the token mixer of each layer: F full attention, S sliding, L latent, D a delta net, C a short convolution, M Mamba-2, - none.
 [[nodiscard]] inline std::string block_kinds(const ModelConfig& config) {
   std::string kinds;
-  for (const AttentionKind kind : config.attention) kinds += "-FSLDC"[static_cast<std::size_t>(kind)];
+  for (const AttentionKind kind : config.attention) kinds += "-FSLDCM"[static_cast<std::size_t>(kind)];
   return kinds;
 }
 

@@ -60,6 +60,8 @@ constexpr Published kPublished[] = {
      1.56,
      false},  // as its sizes are known, counted by transformers
     {"Granite-3.0-1B-A400M", "granitemoe", {1'334'628'352, 218}, 0.43, true},
+    // As its sizes are known, counted by transformers.
+    {"Granite-4.0-H-Tiny", "granitemoehybrid", {6'939'037'248, 586}, 1.47, true},
     // Sizes of its report, counted by transformers.
     {"Trinity-Mini", "afmoe", {26'123'974'400, 12'031}, 3.47, false},
     // The sizes of transformers' class defaults, counted by it.
