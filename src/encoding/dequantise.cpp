@@ -6,6 +6,8 @@
 #include "encoding/vector_rows.hpp"
 
 #include <array>
+#include <cstring>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -85,33 +87,6 @@ void widen_scales(DType type, const std::byte* scales, std::int64_t count, float
   }
 }
 
-/// Elements of one row of a matrix.
-struct RowElements {
-  const Encoding& encoding;
-  Range columns;
-  const std::byte* codes;   ///< code of the first one
-  const std::byte* scales;  ///< scales from number `first_scale` of the row's grid on
-  std::int64_t first_scale;
-};
-
-/// Dequantises elements of a row to `target`, elements of `size` bytes.
-void dequantise_elements(const RowElements& row, RowFunction row_function, std::byte* target,
-                         std::int64_t size) {
-  const Encoding& encoding = row.encoding;
-  constexpr std::int64_t kBlocks = 128;  // number of blocks whose scales are converted to float32 at a time
-  std::array<float, kBlocks + 1> widened{};  // elements from within a block reach into one more
-  for (std::int64_t column = row.columns.begin; column < row.columns.end;) {
-    const std::int64_t block = column / encoding.block_columns, phase = column % encoding.block_columns;
-    const std::int64_t count = std::min(row.columns.end - column, kBlocks * encoding.block_columns);
-    const std::int64_t done = column - row.columns.begin;
-    read_scales(encoding, row.scales + encoding.scale_bytes({row.first_scale, block}),
-                divide_up(phase + count, encoding.block_columns), widened.data());
-    row_function({row.codes + encoding.code_bytes(done), widened.data(), target + done * size, phase, count,
-                  encoding.block_columns});
-    column += count;
-  }
-}
-
 }  // namespace
 
 VectorLevel best_vector_level() {
@@ -140,15 +115,26 @@ void dequantise(const Encoding& encoding, Range elements, const std::byte* codes
   if (encoding.codes == Codes::kBFloat16)
     return convert_elements(codes, DType::kBFloat16, target, to, elements.count());
   const RowFunction row_function = function_of(encoding.codes, to, level);
+  constexpr std::int64_t kBlocks = 128;  // number of blocks whose scales are converted to float32 at a time
+  std::array<float, kBlocks + 1> widened{};  // elements from within a block reach into one more
   const std::int64_t first_scale = encoding.scales_of(elements).begin, grid_columns = encoding.grid_columns();
+  std::int64_t row = elements.begin / encoding.columns, column = elements.begin % encoding.columns;
   for (std::int64_t at = elements.begin; at < elements.end;) {
-    const std::int64_t row = at / encoding.columns, column = at % encoding.columns,
-                       done = at - elements.begin;
-    const Range columns{column, std::min(encoding.columns, column + elements.end - at)};
-    dequantise_elements({encoding, columns, codes + encoding.code_bytes(done), scales,
-                         first_scale - encoding.grid_row_of(row) * grid_columns},
-                        row_function, target + done * size_of(to), size_of(to));
-    at += columns.count();
+    const std::int64_t block = column / encoding.block_columns, phase = column % encoding.block_columns;
+    const std::int64_t of_row = std::min(elements.end - at, encoding.columns - column);
+    const std::int64_t count = std::min(of_row, kBlocks * encoding.block_columns);
+    const std::int64_t scale = encoding.grid_row_of(row) * grid_columns + block;
+    read_scales(encoding, scales + encoding.scale_bytes({first_scale, scale}),
+                divide_up(phase + count, encoding.block_columns), widened.data());
+    const std::int64_t done = at - elements.begin;
+    row_function({codes + encoding.code_bytes(done), widened.data(), target + done * size_of(to), phase,
+                  count, encoding.block_columns});
+    at += count;
+    column += count;
+    if (column == encoding.columns) {
+      column = 0;
+      ++row;
+    }
   }
 }
 
@@ -157,18 +143,28 @@ void dequantise_block(const CodedRows& rows, Range of, Range columns, DType to, 
   const Encoding& encoding = *rows.encoding;
   const std::int64_t size = size_of(to), row_bytes = encoding.code_bytes(encoding.columns);
   const std::byte* codes = rows.codes + of.begin * row_bytes + encoding.code_bytes(columns.begin);
-  const bool is_coded = encoding.codes != Codes::kBFloat16;
-  const RowFunction row_function = is_coded ? function_of(encoding.codes, to, best_vector_level()) : nullptr;
-  const std::int64_t first_grid_row = is_coded ? encoding.grid_row_of(rows.row) : 0;
-  for (std::int64_t row = of.begin; row < of.end; ++row, codes += row_bytes, target += stride * size) {
-    if (!is_coded) {
+  if (encoding.codes == Codes::kBFloat16) {
+    for (std::int64_t row = of.begin; row < of.end; ++row, codes += row_bytes, target += stride * size)
       convert_elements(codes, DType::kBFloat16, target, to, columns.count());
-      continue;
-    }
-    const std::int64_t grid_rows = encoding.grid_row_of(rows.row + row) - first_grid_row;
-    dequantise_elements({encoding, columns, codes, rows.scales, -grid_rows * encoding.grid_columns()},
-                        row_function, target, size);
+    return;
   }
+  // The scales of all rows become floats together: one call for each row would take longer than its numbers.
+  const Range blocks{columns.begin / encoding.block_columns, divide_up(columns.end, encoding.block_columns)};
+  const std::int64_t row_scale_bytes = encoding.scale_bytes(blocks);
+  std::vector<std::byte> stored(static_cast<std::size_t>(of.count() * row_scale_bytes));
+  for (std::int64_t row = 0; row < of.count(); ++row) {
+    const std::int64_t grid_row =
+        encoding.grid_row_of(rows.row + of.begin + row) - encoding.grid_row_of(rows.row);
+    const std::int64_t first = grid_row * encoding.grid_columns() + blocks.begin;
+    std::memcpy(stored.data() + row * row_scale_bytes, rows.scales + encoding.scale_bytes({0, first}),
+                static_cast<std::size_t>(row_scale_bytes));
+  }
+  std::vector<float> scales(static_cast<std::size_t>(of.count() * blocks.count()));
+  read_scales(encoding, stored.data(), std::ssize(scales), scales.data());
+  const RowFunction row_function = function_of(encoding.codes, to, best_vector_level());
+  for (std::int64_t row = 0; row < of.count(); ++row, codes += row_bytes, target += stride * size)
+    row_function({codes, scales.data() + row * blocks.count(), target, columns.begin % encoding.block_columns,
+                  columns.count(), encoding.block_columns});
 }
 
 }  // namespace sluice
