@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "base/round.hpp"
+#include "ops/cpu/products/packing.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
 #include <ATen/Parallel.h>
@@ -40,21 +41,6 @@ class Buffer {
   std::vector<Line> lines_;
 };
 thread_local Buffer left_buffer, right_buffer, sums_buffer;
-
-/// Packs a part of a side: its lines are the rows of `to` or, for a right side, its columns.
-void pack(const ProductKernel& kernel, const tiles::Operand& side, tiles::OperandSide of, Range lines,
-          Range depth, float* to, const Runs& runs) {
-  const bool by_line = side.depth_stride == 1;
-  const bool turns = by_line == (of == tiles::OperandSide::kRight);
-  const std::int64_t at_once = side.codes.empty() ? lines.count() : kPackedAtOnce;
-  for (std::int64_t first = lines.begin; first < lines.end; first += at_once) {
-    const tiles::Operand part = tiles::part_of(side, {first, std::min(first + at_once, lines.end)}, depth);
-    const Halves from = by_line ? Halves{part.data, part.lines, part.depth, part.line_stride}
-                                : Halves{part.data, part.depth, part.lines, part.depth_stride};
-    const std::int64_t place = first - lines.begin;
-    (turns ? kernel.widen_transposed : kernel.widen)(from, to + place / runs.length * runs.distance, runs);
-  }
-}
 
 /// A product, and how it is cut into blocks, which threads share out.
 class Product {
