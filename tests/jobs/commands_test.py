@@ -40,10 +40,11 @@ class CommandLine(JobTest):
     def test_the_version_lists_what_it_was_built_with(self):
         self.expect(sluice("--version"), 0, "sluice ", "LibTorch ", "oneDNN", "MPI ", "HDF5 ", "NCCL", "BLAS: sluice-train --version")
 
-    def test_the_version_of_the_program_that_computes_names_its_blas(self):
+    def test_the_version_of_the_program_that_computes_names_its_blas_and_the_kernel_of_each_form(self):
         shown = program.run(pathlib.Path(program.SLUICE).with_name("sluice-train"), "--version")
         self.assertEqual(shown.status, 0)
         self.assertRegex(shown.output, r"\nBLAS: (OpenBLAS|another) ")
+        self.assertRegex(shown.output, r"\nkernels: products of bfloat16.*, of a few tokens .*codes row by row; int8 ")
 
     def test_help(self):
         self.expect(sluice("--help"), 0, "run", "check", "plan", "inspect", "synthesize", "verify")

@@ -136,6 +136,14 @@ bool multiply_coded_rows(const at::Tensor& out, const at::Tensor& a, std::span<c
   return multiply_exactly(out, a, parts);
 }
 
+std::string_view exact_forms() {
+  if (has_tiles()) return "INT4, MXFP4, NVFP4, NF4 and int8";
+#ifdef SLUICE_CLONES
+  if (__builtin_cpu_supports("x86-64-v3") != 0) return "INT4, MXFP4 and NF4";
+#endif
+  return "";
+}
+
 std::string_view int8_means() {
   return level_here() >= Level::kVnni ? "VNNI" : level_here() >= Level::kAvx2 ? "AVX2" : "";
 }

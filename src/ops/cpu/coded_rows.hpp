@@ -22,4 +22,7 @@ namespace sluice::ops::cpu {
 /// are exact.
 [[nodiscard]] std::string_view int8_means();
 
+/// Which codes multiply_coded_rows() multiplies exactly as they lie: "INT4, MXFP4 and NF4", or "" if none.
+[[nodiscard]] std::string_view exact_forms();
+
 }  // namespace sluice::ops::cpu

@@ -4,7 +4,9 @@
 #include "base/error.hpp"
 #include "base/memory/memory.hpp"
 #include "ops/cpu/coded_rows.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/cpu/matmul.hpp"
+#include "ops/cpu/onednn_matmul.hpp"
 #include "ops/cpu/tensor_heap.hpp"
 #include "ops/matmul.hpp"
 #include "ops/runtime/tensor_device.hpp"
@@ -97,8 +99,20 @@ void start_library(int threads, MemoryKind memory) {
 
 std::string means_text() {
   const int threads = thread_count();
-  return fmt::format("{} thread{}, products of bfloat16 {}", threads, threads == 1 ? "" : "s",
-                     cpu::matmul_means());
+  return fmt::format("{} thread{}, {}", threads, threads == 1 ? "" : "s", products_text());
+}
+
+std::string products_text() {
+  const bool packs_codes = cpu::has_tiles() || !cpu::onednn_has_products();
+  return fmt::format("products of bfloat16{} {}", packs_codes ? " and of codes" : "", cpu::matmul_means());
+}
+
+std::string few_products_text() {
+  const std::string_view exact = cpu::exact_forms(), int8 = cpu::int8_means();
+  return fmt::format("of a few tokens {}; int8 {}",
+                     exact.empty() ? "with codes row by row"
+                                   : fmt::format("with {} as they lie, with other codes row by row", exact),
+                     int8.empty() ? "not here" : fmt::format("by {}", int8));
 }
 
 std::string few_rows_text() {

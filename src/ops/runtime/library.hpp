@@ -21,8 +21,12 @@ void start_library(int threads, MemoryKind memory = MemoryKind::kPrivate);
 [[nodiscard]] double product_rate(DType dtype, MemoryKind memory);
 
 /// Text that says with how many threads this process computes, and how this processor computes large products
-/// of bfloat16: "1 thread, products of bfloat16 on tile registers (AMX)".
+/// of bfloat16: "1 thread, products of bfloat16 and of codes on tile registers (AMX)".
 [[nodiscard]] std::string means_text();
+/// The same without threads; and how it computes those of a few rows with codes: "of a few tokens with INT4, ...
+/// as they lie, ...".
+[[nodiscard]] std::string products_text();
+[[nodiscard]] std::string few_products_text();
 
 /// Text that says how this processor multiplies a few rows with codes under Products::kInt8, and which codes
 /// stay exact: "a few tokens in int8 (VNNI) with INT4, ...".

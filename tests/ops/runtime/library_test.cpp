@@ -34,7 +34,9 @@ TEST(Library, says_what_it_computes_with) {
   {
     const Threads threads(1);
     EXPECT_THAT(means_text(), testing::MatchesRegex("1 thread, products of bfloat16 [a-z].+"));
+    EXPECT_EQ(means_text(), "1 thread, " + products_text());
   }
+  EXPECT_THAT(few_products_text(), testing::MatchesRegex("of a few tokens with .*codes row by row; int8 .+"));
   const Threads threads(2);
   EXPECT_THAT(means_text(), testing::StartsWith("2 threads, "));
 }
