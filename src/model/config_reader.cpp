@@ -13,35 +13,12 @@ namespace sluice {
 
 using nlohmann::json;
 
-namespace {
-
-constexpr std::string_view kInfinity = "Infinity";
-
-/// The text of a document in which Python's bare Infinity, which is no JSON, stands as transformers writes it.
-std::string with_spelled_infinity(std::string_view text) {
-  std::string out;
-  bool is_quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!is_quoted && text.substr(i).starts_with(kInfinity)) {
-      out += R"({"__float__": "Infinity"})";
-      i += kInfinity.size() - 1;
-      continue;
-    }
-    if (text[i] == '"') is_quoted = !is_quoted;
-    out += text[i];
-    if (is_quoted && text[i] == '\\' && i + 1 < text.size()) out += text[++i];
-  }
-  return out;
-}
-
-}  // namespace
-
 ConfigReader::ConfigReader(std::shared_ptr<const json> document, std::string name, AskedKeys asked,
                            Nulls nulls)
     : object_(std::move(document)), name_(std::move(name)), asked_(std::move(asked)), nulls_(nulls) {}
 
 ConfigReader ConfigReader::parse(std::string_view text, std::string name) {
-  auto document = std::make_shared<json>(parse_json_object(with_spelled_infinity(text), name + ": "));
+  auto document = std::make_shared<json>(parse_json_object(text, name + ": "));
   return {std::move(document), std::move(name), std::make_shared<AskedKeys::element_type>(), Nulls::kAbsent};
 }
 
@@ -148,7 +125,7 @@ std::optional<std::pair<double, double>> ConfigReader::limits(const char* key) c
   const json& items = (*object_)[key];
   if (!items.is_array() || items.size() != 2) refuse(key, kExpected);
   const auto limit = [&](const json& value) {
-    if (value.is_object() && value.value("__float__", "") == kInfinity)
+    if (value.is_object() && value.value("__float__", "") == "Infinity")
       return std::numeric_limits<double>::infinity();
     if (!value.is_number()) refuse(key, kExpected);
     return value.get<double>();

@@ -25,6 +25,7 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
 
 std::vector<Setting> settings(const ModelConfig& config) {
   const Mamba2Config& mamba = config.mamba2;
+  if (mamba.heads == 0) return {};
   return {{"mamba_n_groups", fmt::to_string(mamba.groups)},
           {"time_step_limit", fmt::format("{} to {}", mamba.least_step, mamba.largest_step)}};
 }
