@@ -50,7 +50,7 @@ class LayerFormTest : public testing::Test {
   ShardArena gradients_{model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate, "gradients"};
   ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate};
   test::NoExchange all_experts_;
-  Decoder decoder_{model_.description.config, views_, kPositions};
+  Decoder decoder_{model_.description.config, views_, kPositions, nullptr};
   RoutingSums sums_ = decoder_.no_routing(kMlpAlone);
   at::Tensor x_ = at::randn({2, kPositions, kWidth}, at::detail::createCPUGenerator(1), at::kFloat);
 };

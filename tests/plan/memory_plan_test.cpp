@@ -286,7 +286,9 @@ TEST(MemoryPlan, totals_are_made_of_the_parts) {
 /// A small model that trains adapters of its top layer's attention.
 struct AdaptedModel {
   explicit AdaptedModel(int layers = 2)
-      : description(test::SmallModel({{"num_hidden_layers", layers}}, DType::kBFloat16).description) {
+      : description(
+            test::SmallModel(nlohmann::json::object({{"num_hidden_layers", layers}}), DType::kBFloat16)
+                .description) {
     const std::string base = fmt::format("model.layers.{}.self_attn.q_proj.weight", layers - 1);
     add_adapters(description.manifest, {{{base, 4, 1}}, 0});
     layouts = make_unit_layouts(description.manifest);
