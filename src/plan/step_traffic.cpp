@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 namespace sluice {
 namespace {
@@ -324,7 +325,10 @@ std::int64_t vocabulary_traffic(const ModelConfig& model, const ParameterManifes
                                 const ShardPlan& plan, const StagePlan& stages, const Workload& work) {
   std::int64_t bytes = 0;
   if (!work.answers || work.trains) {
-    for (const StepTraffic& rank : plan_step_traffic(model, manifest, plan, stages, work, {}))
+    TrafficCount count(model, plan, stages, work, {});
+    count.count_vocabulary(manifest);
+    const std::vector<StepTraffic> ranks = count.done();
+    for (const StepTraffic& rank : std::span(ranks).first(static_cast<std::size_t>(plan.world())))
       bytes += rank.vocabulary;
     return bytes;
   }

@@ -49,8 +49,8 @@ using ExpertShares = std::vector<std::vector<double>>;
                                                          const Workload& work, const StoredTensors& stored,
                                                          const ExpertShares& shares = {});
 
-/// Bytes that the ranks of one set send together for embedding and head: in a step, or for jobs that answer prompts for
-/// one more token of each sequence.
+/// Bytes that the ranks of one set send to each other for embedding and head: in a step, or for jobs that answer prompts
+/// for one more token of each sequence.
 [[nodiscard]] std::int64_t vocabulary_traffic(const ModelConfig& model, const ParameterManifest& manifest,
                                               const ShardPlan& plan, const StagePlan& stages,
                                               const Workload& work);

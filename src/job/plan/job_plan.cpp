@@ -259,14 +259,19 @@ JobPlan JobPlan::make(Communicator& comm, const std::shared_ptr<const Blueprint>
   return plan.with_chosen_frozen();
 }
 
-/// This plan with frozen dense weights kept, if that is left to the plan and all ranks then fit without more on a disk;
-/// else this plan.
-JobPlan JobPlan::with_chosen_frozen() const {
-  if (config().parallel.frozen != FrozenWeights::kAuto) return *this;
+/// Whether it is left to the plan to keep frozen dense weights, and there are any that ranks gather.
+bool JobPlan::may_keep_frozen() const {
   const bool has_any = std::ranges::any_of(blueprint->layouts.units, [](const FlatLayout& unit) {
     return !unit.is_trained() && unit.kind() != UnitKind::kExperts;
   });
-  if (!has_any || machine.ranks() == 1 || computes_on_gpus() || !lack.empty()) return *this;
+  return config().parallel.frozen == FrozenWeights::kAuto && has_any && machine.ranks() > 1 &&
+         !computes_on_gpus() && lack.empty();
+}
+
+/// This plan with frozen dense weights kept, if that is left to the plan and all ranks then fit without more on a disk;
+/// else this plan.
+JobPlan JobPlan::with_chosen_frozen() const {
+  if (!may_keep_frozen()) return *this;
   JobPlan kept = with([](JobConfig& config) { config.parallel.frozen = FrozenWeights::kKept; });
   if (!kept.fits()) return *this;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
@@ -282,7 +287,7 @@ JobPlan JobPlan::with_chosen_frozen() const {
 JobPlan JobPlan::with_chosen_vocabulary() const {
   const VocabularySharing wanted = config().parallel.vocabulary;
   const auto changed_to = [&](VocabularySharing sharing) {
-    JobPlan changed = with([&](JobConfig& config) { config.parallel.vocabulary = sharing; });
+    JobPlan changed = changed_by([&](JobConfig& config) { config.parallel.vocabulary = sharing; });
     changed.take_facts(*this);
     return changed;
   };
@@ -292,8 +297,12 @@ JobPlan JobPlan::with_chosen_vocabulary() const {
   if (wanted == VocabularySharing::kSharded || !work.computes || !why_not_sharded(*this).empty())
     return *this;
   JobPlan sharded = changed_to(VocabularySharing::kSharded);
-  // A head that is not trained is sent once where it can be kept.
-  const JobPlan gathered = changed_to(VocabularySharing::kGathered).with_chosen_frozen();
+  const JobPlan gathered = [&] {
+    JobPlan plan = changed_to(VocabularySharing::kGathered);
+    // A head that is not trained is sent once where it can be kept.
+    if (plan.may_keep_frozen()) return plan.count_memory().with_chosen_frozen();
+    return plan;
+  }();
   sharded.chosen_vocabulary = {gathered.blueprint->vocabulary_traffic(gathered.shards, work),
                                sharded.blueprint->vocabulary_traffic(sharded.shards, work)};
   return sharded.chosen_vocabulary->sharded < sharded.chosen_vocabulary->gathered ? sharded : *this;
@@ -309,14 +318,18 @@ void JobPlan::take_facts(const JobPlan& other) {
 }
 
 JobPlan JobPlan::with(const std::function<void(JobConfig&)>& change) const {
+  return changed_by(change).count_memory();
+}
+
+/// with() before its memory is counted.
+JobPlan JobPlan::changed_by(const std::function<void(JobConfig&)>& change) const {
   JobConfig changed = config();
   change(changed);
   StoredTensors kept = kept_as_stored(changed, found_->storable);
   const bool loads_alike = changed.model.frozen_format == config().model.frozen_format &&
                            changed.memory.offload == config().memory.offload;
-  return JobPlan(std::make_shared<const Blueprint>(*blueprint, changed, std::move(kept)), found_, machine,
-                 loads_alike ? std::optional(staging) : std::nullopt)
-      .count_memory();
+  return {std::make_shared<const Blueprint>(*blueprint, changed, std::move(kept)), found_, machine,
+          loads_alike ? std::optional(staging) : std::nullopt};
 }
 
 JobPlan JobPlan::with(Machine other) const {

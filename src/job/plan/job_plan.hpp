@@ -107,6 +107,8 @@ class JobPlan {
   /// Whether every rank has room for what it needs; requires count_memory().
   [[nodiscard]] bool fits() const;
   void find_staging(Communicator& comm);
+  [[nodiscard]] JobPlan changed_by(const std::function<void(JobConfig&)>& change) const;
+  [[nodiscard]] bool may_keep_frozen() const;
   [[nodiscard]] JobPlan with_chosen_frozen() const;
   [[nodiscard]] JobPlan with_chosen_vocabulary() const;
   /// Takes over what is known of a plan of the same job, of which this one has a changed setting.
