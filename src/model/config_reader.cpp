@@ -120,7 +120,7 @@ std::string ConfigReader::text(Keys keys, std::optional<std::string> otherwise) 
 }
 
 std::optional<std::pair<double, double>> ConfigReader::limits(const char* key) const {
-  if (!has(key)) return std::nullopt;
+  if (!contains(key)) return std::nullopt;
   constexpr const char* kExpected = "a list of two numbers, the first at most the second";
   const json& items = (*object_)[key];
   if (!items.is_array() || items.size() != 2) refuse(key, kExpected);

@@ -48,7 +48,7 @@ class ConfigReader {
   [[nodiscard]] bool boolean(Keys keys, bool otherwise) const;
   [[nodiscard]] std::string text(Keys keys, std::optional<std::string> otherwise = {}) const;
   /// Reads a list of two numbers, the least and the largest of something, where infinity may stand as Python writes
-  /// it, or as transformers does: {"__float__": "Infinity"}; nothing if the key is missing.
+  /// it, or as transformers does: {"__float__": "Infinity"}; nothing if the key is missing. Error(kBadData) for null.
   [[nodiscard]] std::optional<std::pair<double, double>> limits(const char* key) const;
   [[nodiscard]] std::vector<std::int64_t> integers(Keys keys) const;
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
