@@ -46,6 +46,9 @@ Trainer::Trainer(Communicator& comm, const ModelConfig& model, const ParameterMa
       layers_(decoder_, options.train.recompute, lowest_layer_, binder_.exchange()),
       counted_bytes_(binder_.mesh().traffic().sent_bytes),
       sent_after_step_(counted_bytes_) {
+  SLUICE_ASSERT(weights.plan().world() > 1 || weights.plan().layouts().vocabulary == Vocabulary::kGathered ||
+                    options.optimizer.gradients != GradientMode::kRelease,
+                "one rank has units by rows, of which a stage may have only one to release");
   SLUICE_ASSERT(weights.paged() == nullptr || options.optimizer.gradients == GradientMode::kRelease,
                 "optimizer state on a disk needs released gradients");
   if (options.prefer && options.prefer->walks_reference())
