@@ -123,9 +123,7 @@ int trace_command(const TraceArguments& arguments) {
 
 void add_trace(CommandLine& line) {
   const auto [command, arguments] = add_command<TraceArguments>(
-      line, "trace",
-      "Write the traced steps of a run, or passes of answers, for Perfetto or chrome://tracing",
-      trace_command);
+      line, "trace", "Write traced steps or passes for Perfetto or chrome://tracing", trace_command);
   command.add_option("run", arguments.run, "Run directory, or that of --trace")->required();
   command.add_option("-o,--output", arguments.output, "File to write; default: trace.json in the run");
   command.add_flag("--summary", arguments.summary,
