@@ -468,7 +468,7 @@ class Plan(JobTest):
         job = self.write_job(**reference_job("qwen3-moe-tiny"))
         before = program.processor_seconds()
         self.expect(sluice("plan", job, "--ranks", 65536), 0, "rank 65535 ")
-        self.assertLess(program.processor_seconds() - before, 2 * program.SLOWDOWN)
+        self.assertLess(program.processor_seconds() - before, 4 * program.SLOWDOWN)  # mostly the tables of 65536 rows
 
     def test_what_is_lacking(self):
         result = self.plan("--memory", "128.5GB")
@@ -531,11 +531,11 @@ class Plan(JobTest):
         self.assertEqual(plan["mode"], {"kind": "adamw", "state": "int8", "master": "24bit", "gradients": "bfloat16"})
         for number, rank in enumerate(plan["ranks"]):
             self.assertEqual(rank["phases"]["backward_bytes"], rank["peak_bytes"])
-            self.assertEqual((128.5e9 - rank["peak_bytes"]) // 1e9, 40 if number == 0 else 41)
+            self.assertEqual((128.5e9 - rank["peak_bytes"]) // 1e9, 43 if number == 0 else 44)
             self.assertLess(rank["phases"]["load_bytes"], 23.4e9)
-            # Of the head and the dense part of the layer beside it: bfloat16 weights, float32 gradients.
+            # Of the dense parts of two layers, as the head stays sharded: bfloat16 weights, float32 gradients.
             self.assertEqual(rank["gradient_buffer_bytes"], 2 * rank["gather_buffers_bytes"])
-            self.assertLess(rank["gather_buffers_bytes"], 2 * (248320 * 2048 + 38e6))
+            self.assertLess(rank["gather_buffers_bytes"], 2 * 2 * 38e6)
         self.assertLess(abs(sum(rank["weights_bytes"] for rank in plan["ranks"]) / (2 * 34660610688) - 1), 1e-3)
 
     def test_bytes_that_a_step_sends(self):
@@ -543,8 +543,13 @@ class Plan(JobTest):
         words = ["plan", file, "--ranks", 3, f"--set=model.path={model}", "--set=train.batch_sequences=3",
                  "--set=data.sequence_length=512", "--link-rate", "1Gbit"]
         told = sluice(*words)
-        self.expect(told, 0, "sent a step", "dense_weights", "tokens")
+        self.expect(told, 0, "sent a step", "dense_weights", "tokens", "vocabulary: sharded")
         for rank in json.loads(sluice(*words, "--json").output)["ranks"]:
+            # By hand: hidden states of 512 tokens to two ranks, gradients of 1024 back in float32, and two thirds of 512 rows
+            # of the embedding with their gradients.
+            self.assertAlmostEqual(rank["sent_bytes"]["vocabulary"] / 1e6, 4.2 + 8.4 + 1.4 + 2.8, delta=0.5)
+        gathered = json.loads(sluice(*words, "--set=parallel.vocabulary=gathered", "--json").output)
+        for rank in gathered["ranks"]:
             sent = rank["sent_bytes"]
             self.assertEqual(sent["all"], sum(sent[purpose] for purpose in sent if purpose not in ("all", "seconds")))
             self.assertEqual(sent["expert_weights"], 0)

@@ -122,7 +122,9 @@ class Runner:
         # A token that went elsewhere may have any loss and gradient, and only in bfloat16 one does.
         elsewhere = found.elsewhere(expected) if self.task.dtype == "bfloat16" else numpy.zeros(1)
         if way.counts_all_bytes and found.has_planned_step:
-            self.expect_near("bytes sent in a step", [found.sent_bytes], [found.planned_bytes], 0.02)
+            # Two answers share a prompt, and so rows of the embedding, which the plan takes for tokens drawn evenly.
+            bound = 0.03 if way.does == "prefer" else 0.02
+            self.expect_near("bytes sent in a step", [found.sent_bytes], [found.planned_bytes], bound)
         self.expect_near("loss", found.losses[:1], expected.losses[:1], loss_tolerance(self.task) + elsewhere[0])
         self.expect_near("gradient norm", [found.norm], [expected.norm], norm_tolerance(self.task, way.tables) + elsewhere[0])
         return self.check_resumed(number, way, found) if way.does == "resume" else None

@@ -65,7 +65,7 @@ constexpr Published kPublished[] = {
     // Sizes of its report, counted by transformers.
     {"Trinity-Mini", "afmoe", {26'123'974'400, 12'031}, 3.47, false},
     // The sizes of transformers' class defaults, counted by it.
-    {"Laguna-XS.2", "laguna", {33'189'975'808, 30'513}, 0, false},
+    {"Laguna-XS.2", "laguna", {33'189'975'808, 30'513}, 2.76, false},
     {"dots.llm1", "dots1", {142'774'381'696, 24'231}, 14.02, false},
     {"Qwen1.5-MoE-A2.7B", "qwen2_moe", {14'315'784'192, 4'659}, 2.69, true},
     {"OLMoE-1B-7B", "olmoe", {6'919'161'856, 3'219}, 1.28, true},

@@ -67,7 +67,7 @@ TEST(MemoryPlan, ranks_that_have_the_vocabulary_between_them_need_no_room_for_a_
   EXPECT_LT(rows.gradient_buffer, whole.gradient_buffer - head / 2);
   EXPECT_NEAR(static_cast<double>(rows.weights), static_cast<double>(whole.weights),
               0.01 * static_cast<double>(head));
-  EXPECT_GT(rows.activations, whole.activations) << "hidden states of other ranks, and rows of the embedding";
+  EXPECT_GE(rows.activations, whole.activations) << "hidden states of other ranks, and rows of the embedding";
 }
 
 TEST(MemoryPlan, each_copy_of_the_model_takes_what_its_ranks_do_alone_and_the_first_is_saved) {
