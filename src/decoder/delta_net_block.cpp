@@ -90,16 +90,14 @@ at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& 
 at::Tensor cached_delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
                                   const at::Tensor& x, std::span<const SequencePart> parts,
                                   DeltaNetCache& cache) {
-  return compute_in_batches(x, parts, [&](const at::Tensor& tokens, const at::Tensor& slots) {
-    at::Tensor window = cache.window.index_select(0, slots), state = cache.state.index_select(0, slots);
+  const auto compute = [&](const at::Tensor& tokens, at::Tensor& window, at::Tensor& state) {
     const Projections in = project(config, parameters, tokens);
     const at::Tensor mixed =
         ops::continue_causal_conv(in.mixed, parameters.conv1d, ops::ConvActivation::kSilu, window);
     const at::Tensor out = ops::continue_gated_delta_rule(rule_inputs(config, in, mixed), state);
-    cache.window.index_copy_(0, slots, window);
-    cache.state.index_copy_(0, slots, state);
     return output(config, parameters, tokens, out, ops::Purpose::kOutput);
-  });
+  };
+  return carry_in_batches(x, parts, cache, compute);
 }
 
 }  // namespace sluice

@@ -111,4 +111,18 @@ template <class Compute>
   return outs.size() == 1 ? outs.front() : at::cat(outs);
 }
 
+/// compute_in_batches() for a layer that carries a state on: compute(tokens [n, L, hidden], window, state) gets those of
+/// the batch's slots, and replaces them by the ones behind these tokens.
+template <class Compute>
+[[nodiscard]] at::Tensor carry_in_batches(const at::Tensor& x, std::span<const SequencePart> parts,
+                                          DeltaNetCache& cache, const Compute& compute) {
+  return compute_in_batches(x, parts, [&](const at::Tensor& tokens, const at::Tensor& slots) {
+    at::Tensor window = cache.window.index_select(0, slots), state = cache.state.index_select(0, slots);
+    at::Tensor out = compute(tokens, window, state);
+    cache.window.index_copy_(0, slots, window);
+    cache.state.index_copy_(0, slots, state);
+    return out;
+  });
+}
+
 }  // namespace sluice
