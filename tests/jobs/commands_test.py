@@ -44,7 +44,7 @@ class CommandLine(JobTest):
         shown = program.run(pathlib.Path(program.SLUICE).with_name("sluice-train"), "--version")
         self.assertEqual(shown.status, 0)
         self.assertRegex(shown.output, r"\nBLAS: (OpenBLAS|another) ")
-        self.assertRegex(shown.output, r"\nkernels: products of bfloat16.*, of a few tokens .*codes row by row; int8 ")
+        self.assertRegex(shown.output, r"\nkernels: .*bfloat16.*codes.*int8")
 
     def test_help(self):
         self.expect(sluice("--help"), 0, "run", "check", "plan", "inspect", "synthesize", "verify")

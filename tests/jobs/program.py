@@ -1,6 +1,7 @@
 """Starting the program as a user does, with a limit on everything."""
 import contextlib
 import io
+import json
 import os
 import pathlib
 import re
@@ -208,9 +209,48 @@ class JobTest(unittest.TestCase):
     def expect_once(self, result, part):
         self.assertEqual(result.output.count(part), 1, result.output)
 
+    def expect_planned_bytes(self, output):
+        """Ranks sent in the last step what was planned."""
+        counted, planned = sent_bytes(output)
+        self.assertAlmostEqual(counted / (planned["all"] - planned["batch"]), 1, delta=0.02)
+
+    def expect_named_when_killed(self, ranks, job, site, rank, turn):
+        """A rank that is killed there ends the job, which names how it ended, within the guard's time."""
+        result = mpirun(ranks, *with_fault(site, rank, turn, "kill"), "run", job)
+        self.assertNotEqual(result.status, 0)
+        self.assertLess(result.seconds_after("injected fault"), GUARD_SECONDS, result.output)
+        self.assertIn("signal 9", result.output)
+
+    def write_prompts(self):
+        path = self.directory / "prompts.jsonl"
+        path.write_text("".join(json.dumps({"id": i, "tokens": [5 + i, 9, 17]}) + "\n" for i in range(5)))
+        return path
+
+    def write_documents(self, fixture):
+        """The tokens of a fixture's reference as some documents."""
+        path = self.directory / "documents.h5"
+        with h5py.File(FIXTURES / fixture / "reference.h5") as reference, h5py.File(path, "w") as file:
+            file["tokens"] = reference["tokens"][:].reshape(-1).astype("int32")
+            file["document_starts"] = [0, 30, 61, 100, 140, 180, 220, 260]
+        return path
+
     def expect_prompt(self, result):
         """A job that fails while it starts ends by itself, and soon."""
         self.assertLess(result.seconds, GUARD_SECONDS, result.output)
+
+
+def sent_bytes(run):
+    """Bytes that all ranks sent in the last step, and those that were planned by purpose."""
+    with h5py.File(run / "metrics.h5") as metrics:
+        counted = int(metrics["train/communicated_bytes"][-1])
+    ranks = json.loads((run / "plan.json").read_text())["ranks"]
+    return counted, {purpose: sum(rank["sent_bytes"][purpose] for rank in ranks) for purpose in ranks[0]["sent_bytes"]}
+
+
+def answers(run):
+    """{id: tokens} of the answers of a run."""
+    lines = [json.loads(line) for line in (run / "answers.jsonl").read_text().splitlines()]
+    return {line["id"]: line["tokens"] for line in lines}
 
 
 def losses(run):

@@ -37,13 +37,6 @@ class ReplicasTest(JobTest):
         parallel = {"replicas": replicas} | changes.pop("parallel", {})
         return self.run_job(ranks, self.job(name, parallel=parallel, **changes))
 
-    def sent_bytes(self, output):
-        """Bytes that all ranks sent in the last step, and those that were planned by purpose."""
-        with h5py.File(output / "metrics.h5") as metrics:
-            counted = int(metrics["train/communicated_bytes"][-1])
-        ranks = json.loads((output / "plan.json").read_text())["ranks"]
-        return counted, {purpose: sum(rank["sent_bytes"][purpose] for rank in ranks) for purpose in ranks[0]["sent_bytes"]}
-
 
 class Training(ReplicasTest):
     def expect_numbers_of_one_rank(self, fixture, ranks, replicas, dtype="float32", experts=0, **changes):
@@ -52,9 +45,9 @@ class Training(ReplicasTest):
         found = self.train(ranks, replicas, f"{fixture}-{dtype}-{ranks}-{replicas}.toml", fixture=fixture, model=model,
                            parallel={"expert_parallel": experts}, **changes)
         expect_follows(self, Trajectory.of_run(found), expected, dtype=dtype)
-        counted, planned = self.sent_bytes(found)
+        _, planned = program.sent_bytes(found)
         if planned["vocabulary"] == 0 or replicas == ranks:  # of so small a vocabulary it depends on the tokens whether rows travel
-            self.assertAlmostEqual(counted / (planned["all"] - planned["batch"]), 1, delta=0.02)
+            self.expect_planned_bytes(found)
 
     def test_families_on_sets_of_one_to_three_ranks(self):
         for fixture, ranks, replicas in (("qwen3-moe-tiny", 2, 2), ("gpt_oss-tiny", 3, 3), ("qwen3_5-moe-tiny", 4, 2),
@@ -93,10 +86,7 @@ class Training(ReplicasTest):
         job = self.job(parallel={"replicas": 2}, load={"chunk": "64KiB"})
         for site, rank in (("load.chunk", 2), ("train.step", 3)):
             with self.subTest(site=site, rank=rank):
-                result = mpirun(4, *with_fault(site, rank, 3, "kill"), "run", job)
-                self.assertNotEqual(result.status, 0)
-                self.assertLess(result.seconds_after("injected fault"), program.GUARD_SECONDS, result.output)
-                self.assertIn("signal 9", result.output)
+                self.expect_named_when_killed(4, job, site, rank, 3)
                 shutil.rmtree(self.output_of(job))
 
 
@@ -105,8 +95,8 @@ class Adapters(ReplicasTest):
         expected = Trajectory.of_run(self.train(1, 1, "one.toml", lora=ADAPTERS))
         output = self.train(3, 3, "three.toml", lora=ADAPTERS)
         expect_follows(self, Trajectory.of_run(output), expected)
-        counted, planned = self.sent_bytes(output)
-        self.assertAlmostEqual(counted / (planned["all"] - planned["batch"]), 1, delta=0.02)
+        self.expect_planned_bytes(output)
+        _, planned = program.sent_bytes(output)
         self.assertEqual([planned[purpose] for purpose in ("dense_weights", "expert_weights", "tokens")], [0, 0, 0])
 
     def test_two_sets_of_two_ranks_that_keep_frozen_weights(self):
@@ -191,18 +181,12 @@ class Using(ReplicasTest):
         self.assertLess(numpy.ptp(totals), 1e-5)
 
     def test_answers_and_scores_with_all_sets(self):
-        prompts = self.directory / "prompts.jsonl"
-        prompts.write_text("".join(json.dumps({"id": i, "tokens": [5 + i, 9, 17]}) + "\n" for i in range(5)))
-        documents = self.directory / "documents.h5"
-        with h5py.File(FIXTURES / FIXTURE / "reference.h5") as reference, h5py.File(documents, "w") as file:
-            file["tokens"] = reference["tokens"][:].reshape(-1).astype(numpy.int32)
-            file["document_starts"] = numpy.array([0, 30, 61, 100, 140, 180, 220, 260])
+        prompts, documents = self.write_prompts(), self.write_documents(FIXTURE)
         answers, scores = [], []
         for ranks, replicas in ((1, 1), (4, 2), (3, 3)):
             generate = {"prompts": prompts, "max_tokens": 6, "ignore_eos": True, "batch_sequences": 4}
             job = self.job(f"answers-{ranks}.toml", job={"kind": "generate"}, generate=generate, parallel={"replicas": replicas})
-            lines = [json.loads(line) for line in (self.run_job(ranks, job) / "answers.jsonl").read_text().splitlines()]
-            answers.append({line["id"]: line["tokens"] for line in lines})
+            answers.append(program.answers(self.run_job(ranks, job)))
             job = self.job(f"scores-{ranks}.toml", job={"kind": "score"}, data={"tokens": documents}, parallel={"replicas": replicas})
             with h5py.File(self.run_job(ranks, job) / "scores.h5") as file:
                 scores.append(file["documents/log_prob"][:])

@@ -64,7 +64,6 @@ class Trace(JobTest):
         begin = max(event["ts"], outer["ts"])
         return (min(event["ts"] + event["dur"], outer["ts"] + outer["dur"]) - begin) / 1e6
 
-
     def expect_table(self, text, whole, ranks):
         """The kinds of work in a table of --summary, whose seconds add up to the whole."""
         rows = {name: [float(seconds) for seconds in re.findall(r"([-\d.]+) \(", cells)]

@@ -11,7 +11,7 @@ import h5py
 import numpy
 
 import program
-from program import FIXTURES, mpirun, with_fault
+from program import FIXTURES
 from replicas_test import ADAPTERS, FIXTURE, ReplicasTest
 from suite import run_job
 from trajectories import Trajectory, expect_follows
@@ -36,10 +36,6 @@ class VocabularyTest(ReplicasTest):
     def sharded(self, ranks, name, **changes):
         parallel = SHARDED | changes.pop("parallel", {})
         return self.train(ranks, parallel.pop("replicas", 1), name, parallel=parallel, **changes)
-
-    def expect_bytes(self, output):
-        counted, planned = self.sent_bytes(output)
-        self.assertAlmostEqual(counted / (planned["all"] - planned["batch"]), 1, delta=0.02)
 
 
 class Training(VocabularyTest):
@@ -83,26 +79,17 @@ class Training(VocabularyTest):
 
     def test_a_rank_that_is_killed_within_the_step_is_named(self):
         job = self.job(parallel=SHARDED)
-        result = mpirun(3, *with_fault("train.step", 1, 2, "kill"), "run", job)
-        self.assertNotEqual(result.status, 0)
-        self.assertLess(result.seconds_after("injected fault"), program.GUARD_SECONDS, result.output)
-        self.assertIn("signal 9", result.output)
+        self.expect_named_when_killed(3, job, "train.step", 1, 2)
 
 
 class Using(VocabularyTest):
     def test_evaluates_answers_and_scores_as_one_rank(self):
-        prompts = self.directory / "prompts.jsonl"
-        prompts.write_text("".join(json.dumps({"id": i, "tokens": [5 + i, 9, 17]}) + "\n" for i in range(5)))
-        documents = self.directory / "documents.h5"
-        with h5py.File(FIXTURES / FIXTURE / "reference.h5") as reference, h5py.File(documents, "w") as file:
-            file["tokens"] = reference["tokens"][:].reshape(-1).astype(numpy.int32)
-            file["document_starts"] = numpy.array([0, 30, 61, 100, 140, 180, 220, 260])
+        prompts, documents = self.write_prompts(), self.write_documents(FIXTURE)
         answers, scores, tops, totals = [], [], [], []
         for ranks in (1, 2, 3):
             generate = {"prompts": prompts, "max_tokens": 6, "ignore_eos": True, "batch_sequences": 2}
             job = self.job(f"answers-{ranks}.toml", job={"kind": "generate"}, generate=generate, parallel=SHARDED)
-            lines = [json.loads(line) for line in (self.run_job(ranks, job) / "answers.jsonl").read_text().splitlines()]
-            answers.append({line["id"]: line["tokens"] for line in lines})
+            answers.append(program.answers(self.run_job(ranks, job)))
             job = self.job(f"scores-{ranks}.toml", job={"kind": "score"}, data={"tokens": documents}, parallel=SHARDED,
                            score={"distribution": "top", "top": 4})
             with h5py.File(self.run_job(ranks, job) / "scores.h5") as file:

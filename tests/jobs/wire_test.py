@@ -2,7 +2,6 @@
 
     wire_test.py [Reduce | Dispatch | Both | Agreed]...
 """
-import json
 import unittest
 
 import h5py
@@ -38,18 +37,6 @@ class WireTest(JobTest):
             first, other = float(getattr(found, name)[0]), float(getattr(expected, name)[0])
             self.assertLessEqual(abs(first - other), tolerance * other, f"{name}: found {first}, expected {other}")
 
-    def sent(self, output):
-        """Bytes that all ranks sent in the last step, and those that were planned by purpose."""
-        with h5py.File(output / "metrics.h5") as metrics:
-            counted = int(metrics["train/communicated_bytes"][-1])
-        ranks = json.loads((output / "plan.json").read_text())["ranks"]
-        return counted, {purpose: sum(rank["sent_bytes"][purpose] for rank in ranks) for purpose in ranks[0]["sent_bytes"]}
-
-    def expect_planned_bytes(self, output):
-        counted, planned = self.sent(output)
-        self.assertAlmostEqual(counted / (planned["all"] - planned["batch"]), 1, delta=0.02)
-        return planned
-
 
 class Reduce(WireTest):
     ROUNDED = {"reduce": "bfloat16"}
@@ -76,7 +63,7 @@ class Reduce(WireTest):
         exact, rounded = (self.train(ranks, f"{name}-{reduce}", fixture, parallel=parallel | {"reduce": reduce}, **changes)
                           for reduce in ("float32", "bfloat16"))
         self.expect_first_step(Trajectory.of_run(rounded), Trajectory.of_run(exact), LOSS["float32"], ROUNDED_NORM)
-        (counted, planned), (counted_halves, planned_halves) = self.sent(exact), self.sent(rounded)
+        (counted, planned), (counted_halves, planned_halves) = program.sent_bytes(exact), program.sent_bytes(rounded)
         for purpose in purposes:
             self.assertEqual(2 * planned_halves[purpose], planned[purpose])
             self.assertGreater(planned[purpose], 0)
@@ -136,7 +123,7 @@ class Dispatch(WireTest):
             outputs = [self.train(ranks, f"bytes-{dispatch}", "qwen3-moe-tiny", model={"dtype": "bfloat16"},
                                   train={"steps": 2, "batch_sequences": 12}, parallel={"dispatch": dispatch})
                        for dispatch in ("dtype", "int8")]
-            (counted, planned), (fewer, planned_fewer) = map(self.sent, outputs)
+            (counted, planned), (fewer, planned_fewer) = map(program.sent_bytes, outputs)
             self.assertAlmostEqual((counted - fewer) / (planned["all"] - planned_fewer["all"]), 1, delta=0.02 if ranks == 3 else 0.08)
             # Of so narrow a model the choices of experts are a tenth.
             self.assertLess(planned_fewer["tokens"] / planned["tokens"], 0.76)
@@ -150,8 +137,7 @@ class Dispatch(WireTest):
         self.expect_first_step(found, expected, TURNED_LOSS, TURNED_NORM)
 
     def test_evaluates_and_answers_with_the_same_roundings(self):
-        prompts = self.directory / "prompts.jsonl"
-        prompts.write_text("".join(json.dumps({"id": i, "tokens": [5 + i, 9, 17]}) + "\n" for i in range(5)))
+        prompts = self.write_prompts()
         losses, answers = [], []
         for ranks, parallel in ((1, {}), (1, self.CODED), (3, self.CODED)):
             name = f"{len(losses)}"
@@ -160,8 +146,7 @@ class Dispatch(WireTest):
                 losses.append(metrics["evaluate/total_loss"][0])
             generate = {"prompts": prompts, "max_tokens": 6, "ignore_eos": True, "batch_sequences": 4}
             output = self.train(ranks, f"answers-{name}", job={"kind": "generate"}, generate=generate, parallel=parallel)
-            lines = [json.loads(line) for line in (output / "answers.jsonl").read_text().splitlines()]
-            answers.append({line["id"]: line["tokens"] for line in lines})
+            answers.append(program.answers(output))
         self.assertNotEqual(losses[0], losses[1])
         self.assertLess(abs(losses[2] / losses[1] - 1), TURNED_LOSS)
         self.assertEqual(answers[1], answers[2])
