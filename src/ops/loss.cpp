@@ -6,6 +6,7 @@
 #include "base/trace/recorder.hpp"
 #include "ops/adapters/lora_product.hpp"
 #include "ops/matmul.hpp"
+#include "ops/own_vocabulary.hpp"
 #include "ops/runtime/processor.hpp"
 
 #include <ATen/ops/cat.h>
@@ -47,49 +48,18 @@ at::Tensor rows_from(const at::Tensor& weight, std::int64_t first, std::int64_t 
   return weight.narrow(0, first, std::min(most, weight.size(0) - first));
 }
 
-/// All rows of a head that this rank has alone.
-class OwnVocabulary final : public VocabularyExchange {
- public:
-  explicit OwnVocabulary(const Weight& w) : rows_{{0, w.base.value.size(0)}} {}
-  [[nodiscard]] const std::vector<Range>& rows_of_ranks() const override { return rows_; }
-  [[nodiscard]] int rank() const override { return 0; }
-  [[nodiscard]] std::int64_t largest(std::int64_t number) override { return number; }
-  [[nodiscard]] std::vector<TokenPiece> pieces(std::int64_t tokens, std::int64_t at_once) override {
-    std::vector<TokenPiece> pieces;
-    for (std::int64_t begin = 0; begin < tokens; begin += at_once) {
-      const std::int64_t end = std::min(begin + at_once, tokens);
-      pieces.push_back({{begin, end}, {end - begin}});
-    }
-    return pieces;
-  }
-  [[nodiscard]] at::Tensor gather(const TokenPiece& /*piece*/, const at::Tensor& own) override { return own; }
-  [[nodiscard]] at::Tensor of_ranks(const TokenPiece& /*piece*/, const at::Tensor& found) override {
-    return found.unsqueeze(0);
-  }
-  [[nodiscard]] at::Tensor columns(const TokenPiece& /*piece*/, const at::Tensor& own) override {
-    return own;
-  }
-  [[nodiscard]] at::Tensor sum(const TokenPiece& /*piece*/, const at::Tensor& parts) override {
-    return parts;
-  }
-
- private:
-  std::vector<Range> rows_;
-};
-
-/// Sums over all logits of this rank's tokens, from each rank's sums over its own: [ranks, n, 3] float64 as
-/// packed() has them.
-LogitSums joined(const at::Tensor& of_ranks) {
-  const at::Tensor largest = of_ranks.select(2, 0), all = largest.amax(0);
-  return {all.to(at::kFloat), (of_ranks.select(2, 1) * (largest - all).exp_()).sum(0),
-          of_ranks.select(2, 2).sum(0).to(at::kFloat)};
-}
+/// Sums over logits of n tokens as numbers [n, 3] float64, and back.
 at::Tensor packed(const LogitSums& sums) {
   return at::stack({sums.largest.to(at::kDouble), sums.exponentials, sums.target.to(at::kDouble)}, 1);
 }
 LogitSums unpacked(const at::Tensor& numbers) {
   return {numbers.select(1, 0).to(at::kFloat).contiguous(), numbers.select(1, 1).contiguous(),
           numbers.select(1, 2).to(at::kFloat).contiguous()};
+}
+
+/// Such numbers over all logits, from those over the logits of each rank, [ranks, n, 3].
+at::Tensor joined(const at::Tensor& of_ranks) {
+  return at::cat({ExponentialSum::joined(of_ranks.narrow(2, 0, 2)), of_ranks.narrow(2, 2, 1).sum(0)}, 1);
 }
 
 /// LoRA adapter of the head, for a group of tokens and a tile of the vocabulary at a time.
@@ -172,8 +142,8 @@ class BesideGroup {
           vocabulary.gather(piece, TeacherLoss::joined(vocabulary.of_ranks(piece, teacher_->numbers()))));
   }
 
-  /// Makes the losses [n] of targets of this rank's tokens those with the teacher, and tells both parts. `own`: place of
-  /// these among all tokens.
+  /// Makes the losses [n] of targets of this rank's tokens those with the teacher, and tells both parts. `own`: place
+  /// of these among all tokens.
   [[nodiscard]] std::optional<TaughtLosses> join(const at::Tensor& losses, Range own) const {
     if (!teacher_) return std::nullopt;
     const auto part = [&](const at::Tensor& of_all) { return of_all.narrow(0, own.begin, own.count()); };
@@ -299,8 +269,7 @@ class TokenGroup {
   }
   /// Makes the sums over this rank's logits sums over all ranks' logits, for the tokens of all.
   void join_ranks() {
-    const LogitSums own = joined(vocabulary_.of_ranks(piece_, packed(sums_)));
-    sums_ = unpacked(vocabulary_.gather(piece_, packed(own)));
+    sums_ = unpacked(vocabulary_.gather(piece_, joined(vocabulary_.of_ranks(piece_, packed(sums_)))));
     beside_.join_ranks(vocabulary_, piece_);
   }
   /// Rows of the head on this rank, and the token id of one of them.
@@ -395,7 +364,7 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, con
                                   VocabularyExchange* shared) {
   const trace::Span span(trace::Kind::kOperation, "loss");
   const at::NoGradGuard no_grad;
-  OwnVocabulary own(w);
+  OwnVocabulary own(w.base.value.size(0));
   VocabularyExchange& vocabulary = shared == nullptr ? own : *shared;
   const at::Tensor ids = targets.contiguous();
   check_targets(ids, vocabulary.vocabulary());
@@ -442,7 +411,7 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, con
 at::Tensor logits(const at::Tensor& hidden, const Weight& w, VocabularyExchange* shared) {
   const trace::Span span(trace::Kind::kOperation, "logits");
   const at::NoGradGuard no_grad;
-  OwnVocabulary own(w);
+  OwnVocabulary own(w.base.value.size(0));
   VocabularyExchange& vocabulary = shared == nullptr ? own : *shared;
   const at::Tensor rows = hidden.contiguous();
   std::vector<at::Tensor> parts;

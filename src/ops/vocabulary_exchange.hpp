@@ -27,7 +27,7 @@ class VocabularyExchange {
   VocabularyExchange(const VocabularyExchange&) = delete;
   VocabularyExchange& operator=(const VocabularyExchange&) = delete;
 
-  /// Rows of the head that each rank has.
+  /// Range of the rows of the head that each rank has.
   [[nodiscard]] virtual const std::vector<Range>& rows_of_ranks() const = 0;
   /// Number of this rank among them.
   [[nodiscard]] virtual int rank() const = 0;
