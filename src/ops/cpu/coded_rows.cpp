@@ -78,7 +78,7 @@ bool multiply_exactly([[maybe_unused]] const at::Tensor& out, const at::Tensor& 
   }
 #endif
 #ifdef SLUICE_CLONES
-  if (is_in_lines && encoding.codes != Codes::kInt8 && __builtin_cpu_supports("x86-64-v3") != 0)
+  if (is_in_lines && encoding.codes != Codes::kInt8 && level_here() >= Level::kAvx2)
     return multiply_exactly<Avx2ExactRows>(out, a, parts);
 #endif
   return false;
@@ -139,7 +139,7 @@ bool multiply_coded_rows(const at::Tensor& out, const at::Tensor& a, std::span<c
 std::string_view exact_forms() {
   if (has_tiles()) return "INT4, MXFP4, NVFP4, NF4 and int8";
 #ifdef SLUICE_CLONES
-  if (__builtin_cpu_supports("x86-64-v3") != 0) return "INT4, MXFP4 and NF4";
+  if (level_here() >= Level::kAvx2) return "INT4, MXFP4 and NF4";
 #endif
   return "";
 }
