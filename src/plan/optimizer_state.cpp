@@ -5,10 +5,10 @@
 namespace sluice {
 namespace {
 
-bool is_whole(const TensorInfo& tensor) { return tensor.kind == TensorKind::kFloat32Parameter; }
+bool is_float32_parameter(const TensorInfo& tensor) { return tensor.kind == TensorKind::kFloat32Parameter; }
 
 bool is_small(const TensorInfo& tensor) {
-  return is_whole(tensor) || tensor.role == Role::kRouter || tensor.role == Role::kNorm ||
+  return is_float32_parameter(tensor) || tensor.role == Role::kRouter || tensor.role == Role::kNorm ||
          matrix_shape(tensor).is_vector();
 }
 
@@ -47,18 +47,19 @@ MatrixShape matrix_shape(const TensorInfo& tensor) {
   const std::size_t dims = tensor.shape.size();
   if (tensor.role == Role::kExpert && dims < 3) return {1, tensor.shape.back()};  // one bias for each expert
   if (tensor.role == Role::kExpert) return {tensor.shape[dims - 2], tensor.shape[dims - 1]};
-  if (is_whole(tensor) || dims < 2 || tensor.shape[dims - 2] == 1) return {1, tensor.element_count()};
+  if (is_float32_parameter(tensor) || dims < 2 || tensor.shape[dims - 2] == 1)
+    return {1, tensor.element_count()};
   return {tensor.element_count() / tensor.shape.back(), tensor.shape.back()};
 }
 
 bool is_decayed(const TensorInfo& tensor) {
-  if (is_whole(tensor)) return false;
+  if (is_float32_parameter(tensor)) return false;
   const std::size_t stacked = tensor.role == Role::kExpert ? 1 : 0;
   return tensor.shape.size() - stacked >= 2;
 }
 
 TensorState describe_state(const OptimizerMode& mode, DType training, const TensorInfo& tensor) {
-  const DType weights = is_whole(tensor) ? DType::kFloat32 : training;
+  const DType weights = is_float32_parameter(tensor) ? DType::kFloat32 : training;
   TensorState out{mode.master, mode.state, {}};
   if (is_small(tensor)) {
     out.master = MasterFormat::kFloat32;

@@ -16,10 +16,12 @@ namespace {
 /// Tensors begin at multiples of this many elements: 64 bytes of bfloat16, what vector loads like.
 constexpr std::int64_t kAlignment = 32;
 
+/// Parts of the forward pass, in its order; a head by rows is a part of its own before the final norm.
+enum class Part : std::uint8_t { kEmbedding, kLayers, kHeadByRows, kFinal };
+
 /// Sort key of a unit: its place in the forward pass, which also identifies the unit.
 struct UnitKey {
-  int stage =
-      0;  ///< stage of the forward pass: 0 embedding, 1 layers, 2 head by rows, 3 norm and other heads
+  Part part = Part::kEmbedding;
   int layer = -1;
   bool experts = false;
   bool frozen = false;
@@ -34,23 +36,24 @@ bool has_rows_of_head(const TensorInfo& tensor) {
 
 UnitKey unit_of(const TensorInfo& tensor, bool stored, Vocabulary vocabulary) {
   const bool frozen = tensor.frozen || stored;
-  if (tensor.layer >= 0) return {1, tensor.layer, tensor.role == Role::kExpert, frozen, stored};
-  const int behind_layers = vocabulary == Vocabulary::kByRows && has_rows_of_head(tensor) ? 2 : 3;
-  return {tensor.role == Role::kEmbedding ? 0 : behind_layers, -1, false, frozen, stored};
+  if (tensor.layer >= 0) return {Part::kLayers, tensor.layer, tensor.role == Role::kExpert, frozen, stored};
+  const bool is_by_rows = vocabulary == Vocabulary::kByRows && has_rows_of_head(tensor);
+  const Part behind_layers = is_by_rows ? Part::kHeadByRows : Part::kFinal;
+  return {tensor.role == Role::kEmbedding ? Part::kEmbedding : behind_layers, -1, false, frozen, stored};
 }
 
 UnitKind kind_of(const UnitKey& key) {
-  if (key.stage == 0) return UnitKind::kEmbedding;
-  if (key.stage == 2) return UnitKind::kHead;
-  if (key.stage == 3) return UnitKind::kFinal;
+  if (key.part == Part::kEmbedding) return UnitKind::kEmbedding;
+  if (key.part == Part::kHeadByRows) return UnitKind::kHead;
+  if (key.part == Part::kFinal) return UnitKind::kFinal;
   return key.experts ? UnitKind::kExperts : UnitKind::kDense;
 }
 
 std::string name_of(const UnitKey& key) {
   const std::string_view frozen = key.stored ? ".stored" : key.frozen ? ".frozen" : "";
-  if (key.stage == 0) return fmt::format("embedding{}", frozen);
-  if (key.stage == 2) return fmt::format("head{}", frozen);
-  if (key.stage == 3) return fmt::format("final{}", frozen);
+  if (key.part == Part::kEmbedding) return fmt::format("embedding{}", frozen);
+  if (key.part == Part::kHeadByRows) return fmt::format("head{}", frozen);
+  if (key.part == Part::kFinal) return fmt::format("final{}", frozen);
   return fmt::format("layers.{}.{}{}", key.layer, key.experts ? "experts" : "dense", frozen);
 }
 

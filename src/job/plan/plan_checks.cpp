@@ -36,8 +36,8 @@ struct Need {
   std::int64_t bytes = 0;
 };
 
-/// Need of the node or machine that a check looks at, of those in `of_rank`, which has one for each rank: this rank's, or
-/// in a command the one that needs most. `bytes_of`: bytes that a rank needs.
+/// Need of the node or machine that a check looks at, of those in `of_rank`, which has one for each rank: this
+/// rank's, or in a command the one that needs most. `bytes_of`: bytes that a rank needs.
 template <class BytesOf>
 Need looked_at(const JobPlan& plan, const std::vector<int>& of_rank, BytesOf bytes_of) {
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(std::ranges::max(of_rank)) + 1);
@@ -89,17 +89,17 @@ void check_frozen(const JobPlan& plan) {
 void check_formats(const JobPlan& plan) {
   const ParallelSettings& parallel = plan.config().parallel;
   if (!plan.computes_on_gpus()) return;
-  const auto refuse = [](bool is_right, std::string_view key, std::string_view found,
+  const auto expect = [](bool holds, std::string_view key, std::string_view found,
                          std::string_view expected) {
-    if (!is_right)
+    if (!holds)
       fail(
           {ExitCode::kBadConfig, "config.contradiction"},
           "parallel.{}: found \"{}\" with weights on GPUs, expected \"{}\": only ranks that compute on processors "
           "round what they send",
           key, found, expected);
   };
-  refuse(parallel.reduce == DType::kFloat32, "reduce", "bfloat16", "float32");
-  refuse(parallel.dispatch == TokenFormat::kDType, "dispatch", "int8", "dtype");
+  expect(parallel.reduce == DType::kFloat32, "reduce", "bfloat16", "float32");
+  expect(parallel.dispatch == TokenFormat::kDType, "dispatch", "int8", "dtype");
 }
 
 void check_vocabulary(const JobPlan& plan) {
