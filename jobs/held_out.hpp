@@ -16,7 +16,8 @@ namespace sluice {
 
 inline constexpr double kNotEvaluated = std::numeric_limits<double>::quiet_NaN();
 
-/// Held-out losses, of the objective that the job trains for, the same on every rank; kNotEvaluated if there was no evaluation.
+/// Held-out losses, of the objective that the job trains for, the same on every rank; kNotEvaluated if there was no
+/// evaluation.
 struct HeldOutLoss {
   std::vector<double> files;   ///< loss of each file of evaluate.tokens
   double all = kNotEvaluated;  ///< loss over the targets, or pairs, of all files

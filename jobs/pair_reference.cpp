@@ -174,7 +174,8 @@ bool PairReference::make(ShardArena& weights) {
   return true;
 }
 
-/// Collective over the context's communicator. This rank's share of a batch, of those that training or evaluation reads.
+/// Collective over the context's communicator. This rank's share of a batch, of those that training or evaluation
+/// reads.
 Batch PairReference::read(const Part& part, std::int64_t number) const {
   if (!part.is_held_out) return part.tokens->batch(number);
   return part.tokens->batch_in_order(number, context_.config().train.batch_sequences);

@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// Scores under prefer.reference of the pairs that a job's steps and its held-out files read. Does nothing in jobs whose
-/// reference is in no file, or that have none.
+/// Scores under prefer.reference of the pairs that a job's steps and its held-out files read. Does nothing in jobs
+/// whose reference is in no file, or that have none.
 class PairReference {
  public:
   /// Collective over the context's communicator. Takes the scores of prefer.reference, or with "start" those that an

@@ -20,8 +20,8 @@ struct ScoredBatches {
   std::function<bool(std::int64_t number, const Batch& share, Evaluator& evaluator)> score;
 };
 
-/// Collective over the job's ranks. Scores batches with these weights. False if the job was asked to stop before the end,
-/// which it then does with kResumable.
+/// Collective over the job's ranks. Scores batches with these weights. False if the job was asked to stop before the
+/// end, which it then does with kResumable.
 [[nodiscard]] bool score_batches(JobContext& context, ShardArena& weights, const ScoredBatches& batches);
 
 }  // namespace sluice

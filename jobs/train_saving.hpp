@@ -48,8 +48,8 @@ class TrainDump {
                                                  Trainer& trainer);
 
 /// Collective over the context's communicator. Weights with which training begins; without values if a
-/// checkpoint brings all of them, unless the job needs those that it started from. Frozen weights, which checkpoints leave out, are announced to `state`.
-/// Errors as make_weights() and TrainingState::set_base().
+/// checkpoint brings all of them, unless the job needs those that it started from. Frozen weights, which checkpoints
+/// leave out, are announced to `state`. Errors as make_weights() and TrainingState::set_base().
 [[nodiscard]] Weights make_trained_weights(JobContext& context, TrainingState& state, bool needs_start);
 
 /// All state of this rank that lasts from step to step, in the order in which units are updated, for saving

@@ -28,7 +28,8 @@ AdaptableWeight weight_of(const ParameterManifest& manifest, const AdaptedTensor
 
 /// Names against which PEFT's patterns are matched, and which its lists of targets have. Routed experts and
 /// routers are parameters to PEFT, not modules. So are projections of dense layers and of shared experts
-/// beside routed ones, and of attention's gate, here: in target_modules PEFT takes their names for those of experts in many models.
+/// beside routed ones, and of attention's gate, here: in target_modules PEFT takes their names for those of experts
+/// in many models.
 class PeftNames {
  public:
   PeftNames(const ParameterManifest& manifest, std::string tree)

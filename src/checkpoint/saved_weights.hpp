@@ -21,10 +21,10 @@ namespace sluice {
                                                       const std::filesystem::path& directory,
                                                       const ParameterManifest& manifest, DType arena);
 
-/// The adapters of the checkpoint in `directory`, which `adapters` describes, for another job to start from or to compute
-/// with; `manifest` is of a model without adapters. Every block of a file is verified before it is used.
-/// Error(kBadData) if they adapt weights that the model does not have, or if their values are not there once and whole in
-/// the model's shapes.
+/// The adapters of the checkpoint in `directory`, which `adapters` describes, for another job to start from or to
+/// compute with; `manifest` is of a model without adapters. Every block of a file is verified before it is used.
+/// Error(kBadData) if they adapt weights that the model does not have, or if their values are not there once and
+/// whole in the model's shapes.
 [[nodiscard]] PeftAdapter saved_adapter(const SavedStep& step, const std::filesystem::path& directory,
                                         const SavedAdapters& adapters, ParameterManifest manifest);
 

@@ -55,10 +55,10 @@ using ReadStep = std::function<SavedStep(const StepPlace&)>;
 /// Function that gets the text about an incomplete checkpoint, with the reason.
 using TellBroken = std::function<void(const std::string&)>;
 
-/// The newest complete checkpoint among `steps` of `directory`, ascending, each read by `read`. `on_broken` gets the reason for each newer one that is
-/// incomplete, and for one that an earlier attempt has saved than the checkpoint before it. Nothing if there
-/// is none at all; Error(kBadData) if there are some and none is complete, since to begin anew would lose
-/// them.
+/// The newest complete checkpoint among `steps` of `directory`, ascending, each read by `read`. `on_broken` gets the
+/// reason for each newer one that is incomplete, and for one that an earlier attempt has saved than the checkpoint
+/// before it. Nothing if there is none at all; Error(kBadData) if there are some and none is complete, since to begin
+/// anew would lose them.
 [[nodiscard]] std::optional<FoundStep> newest_step(const std::filesystem::path& directory,
                                                    const std::vector<StepPlace>& steps, const ReadStep& read,
                                                    const TellBroken& on_broken);

@@ -192,7 +192,8 @@ void expect_lora_settings(const JobConfig& c, JobProblems& problems) {
                   "found patterns, expected none, because with adapters every weight of the model is frozen");
 }
 
-/// Checks what is learnt of pairs, and the reference with which it is compared, which it chooses where that is left open.
+/// Checks what is learnt of pairs, and the reference with which it is compared, which it chooses where that is left
+/// open.
 void expect_prefer_settings(JobConfig& c, JobProblems& problems) {
   if (c.job.kind != JobKind::kPrefer) return;
   PreferSettings& prefer = c.prefer;

@@ -27,9 +27,9 @@ inline constexpr std::array<std::string_view, 3> kReasoningKeys = {"reasoning_co
                                                  std::string_view role);
 
 /// Normalises message `index` (from 0) to the form that chat templates read: text parts joined, calls in
-/// "tool_calls", both also where they are kept as JSON text, marks of learning removed. Returns whether the message is learnt: it has none of "train":
-/// false, "weight": 0 and "masked": true. Error(kBadData) if the value is no message, or has parts that are
-/// no text.
+/// "tool_calls", both also where they are kept as JSON text, marks of learning removed. Returns whether the message
+/// is learnt: it has none of "train": false, "weight": 0 and "masked": true. Error(kBadData) if the value is no
+/// message, or has parts that are no text.
 [[nodiscard]] bool tidy_message(nlohmann::ordered_json& message, std::size_t index);
 
 }  // namespace sluice::corpus

@@ -18,8 +18,8 @@ enum class TokenMark : std::uint8_t {
   kMasked,   ///< token inside a document that others attend to, but that is no target
 };
 
-/// Pair of documents of a token file in one sequence, of which the answer of the first is preferred. A document whose first
-/// token is token f of the sequence, and that has n tokens, has the targets [f, f + n - 1): target c is token
+/// Pair of documents of a token file in one sequence, of which the answer of the first is preferred. A document whose
+/// first token is token f of the sequence, and that has n tokens, has the targets [f, f + n - 1): target c is token
 /// c + 1. The marks say which of them are answer, kInside, and which prompt, kMasked.
 struct PreferencePair {
   std::int64_t sequence = 0;                                ///< sequence of the share, from 0

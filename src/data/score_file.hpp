@@ -67,8 +67,8 @@ inline constexpr std::int64_t kScoreBytes = 24;
   return kScoreBytes * documents + token_score_bytes(settings) * tokens;
 }
 
-/// Error(kBadConfig) if there is a file of another key, which the job with the key `setting` then refuses to go on with;
-/// Error(kBadData) if it is no file of scores.
+/// Error(kBadConfig) if there is a file of another key, which the job with the key `setting` then refuses to go on
+/// with; Error(kBadData) if it is no file of scores.
 void require_same_scores(const std::filesystem::path& path, const ScoreKey& key,
                          std::string_view setting = "score.file");
 

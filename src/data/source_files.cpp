@@ -45,8 +45,8 @@ void require_same_tokenizer(const TokenFile& file, const BatchOptions& options) 
       file.name(), found, expected);
 }
 
-/// Where the ids that a teacher's file was made of differ from those of a token file; "" if nowhere, or if the file does
-/// not tell.
+/// Where the ids that a teacher's file was made of differ from those of a token file; "" if nowhere, or if the file
+/// does not tell.
 std::string first_difference(const ScoreFile& teacher, const TokenFile& file) {
   if (!file.lists_documents()) return "";
   const std::int64_t both = std::min(teacher.key().tokens, file.token_count());
@@ -131,8 +131,8 @@ void SourceFiles::open_teachers() {
     at_place("distil.teacher", [&] { open_teacher(path, digests); });
 }
 
-/// Ends with the first token of a teacher's file that is not that of a source without a teacher, of those the one with as
-/// many tokens.
+/// Ends with the first token of a teacher's file that is not that of a source without a teacher, of those the one
+/// with as many tokens.
 void SourceFiles::refuse_other_tokens(const ScoreFile& teacher,
                                       const std::vector<std::string>& digests) const {
   const OpenSource* compared = &sources_.front();

@@ -34,8 +34,8 @@ class SourceFiles {
   [[nodiscard]] const std::vector<SourceFacts>& facts() const { return facts_; }
 
   /// Checks all ids, masks and teachers' distributions that the steps will read, in pieces as of TokenCheck: pieces
-  /// must be run once each, in ascending order. The last one throws Error(kBadData) if the steps read no target at all, and
-  /// warns of a file that gives them none, and of one with answers that teach no end.
+  /// must be run once each, in ascending order. The last one throws Error(kBadData) if the steps read no target at
+  /// all, and warns of a file that gives them none, and of one with answers that teach no end.
   [[nodiscard]] std::int64_t check_pieces() const;
   void check(std::int64_t piece);
 

@@ -17,7 +17,8 @@ namespace sluice {
 
 /// Weights of one layer's attention; shapes as in the manifest.
 struct AttentionParameters {
-  /// Query projection [heads x head_dim, hidden]; with a gate but no gate_proj, of each head query rows, then gate rows.
+  /// Query projection [heads x head_dim, hidden]; with a gate but no gate_proj, of each head query rows, then gate
+  /// rows.
   ops::Weight q_proj;
   ops::Weight k_proj, v_proj;  ///< key and value projections [key heads x head_dim, hidden]
   /// Projection of the gate [heads x head_dim, hidden] or [heads, hidden], if it has one of its own.

@@ -67,8 +67,8 @@ class Decoder {
   void embed_backward(const at::Tensor& ids, const at::Tensor& d_out, const ops::TableRows& rows) const;
 
   /// The first half of a layer: x [b, L, hidden] plus the result of its token mixer, of the same
-  /// shape; x itself if the layer has none. A graph is kept if x requires a gradient. `record` as in ops::attention(). In a pass for the
-  /// graph alone the result is undefined numbers.
+  /// shape; x itself if the layer has none. A graph is kept if x requires a gradient. `record` as in
+  /// ops::attention(). In a pass for the graph alone the result is undefined numbers.
   [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
                                        ops::AttentionRecord& record,
                                        ops::Purpose purpose = ops::Purpose::kOutput) const;

@@ -146,7 +146,8 @@ class LoadPlan {
   [[nodiscard]] std::int64_t payload_bytes(int rank) const { return totals(rank).payload; }
   [[nodiscard]] std::int64_t sent_bytes(int rank) const { return totals(rank).sent; }
   /// Bytes of staging that one chunk takes. At its reader, and its counterparts in other sets: the chunk, rounded
-  /// out to blocks, its scales, and what is packed for others. Elsewhere: what arrives packed, is converted, or goes on to a device.
+  /// out to blocks, its scales, and what is packed for others. Elsewhere: what arrives packed, is converted, or goes
+  /// on to a device.
   [[nodiscard]] std::int64_t slot_bytes(int rank) const {
     return chunk_room(rank) + scale_room(rank) + totals(rank).packed;
   }

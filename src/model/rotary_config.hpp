@@ -19,7 +19,8 @@ namespace sluice {
 
 /// Reads the settings of each kind of layer that the model has from rope_parameters: {"full_attention": {...},
 /// "sliding_attention": {...}}; `otherwise` stands for it where it is missing or null. YaRN's truncate is read with its
-/// kind; transformers 5.24 looks for it beside the kinds, and so truncates always. `partial_rotary_factor`: as in CommonDefaults.
+/// kind; transformers 5.24 looks for it beside the kinds, and so truncates always. `partial_rotary_factor`: as in
+/// CommonDefaults.
 void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, ModelConfig& model,
                          std::optional<double> partial_rotary_factor = {});
 

@@ -35,7 +35,8 @@ struct TaughtLosses {
 
 /// Result of linear_cross_entropy().
 struct CrossEntropy {
-  /// loss of each token in nats, [T] float64: the cross-entropy of its target, 0 without one, or as TeacherTokens has it
+  /// loss of each token in nats, [T] float64: the cross-entropy of its target, 0 without one, or as TeacherTokens has
+  /// it
   at::Tensor losses;
   /// gradient of the sum of coefficient * loss, [T, H]; undefined with NoLossGradient
   at::Tensor d_hidden;

@@ -131,8 +131,8 @@ class TeacherLoss {
   [[nodiscard]] at::Tensor gradient(const at::Tensor& logits, std::int64_t first,
                                     const at::Tensor& coefficients) const;
 
-  /// What was found, as numbers [T, width] float64, which set() takes back, and such numbers of what several have found,
-  /// each in its own part of the vocabulary, [parts, T, width].
+  /// What was found, as numbers [T, width] float64, which set() takes back, and such numbers of what several have
+  /// found, each in its own part of the vocabulary, [parts, T, width].
   [[nodiscard]] at::Tensor numbers() const;
   void set(const at::Tensor& numbers);
   [[nodiscard]] static at::Tensor joined(const at::Tensor& parts);

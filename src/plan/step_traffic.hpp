@@ -39,18 +39,18 @@ struct StepTraffic {
 using ExpertShares = std::vector<std::vector<double>>;
 
 /// Bytes that each rank of `plan` sends in a step after the first, in which units that are kept are not sent again;
-/// zeros for a job that runs no batches. Exact for weights and gradients, and for tokens in groups that all-gather them.
-/// In a larger group a token goes to a rank with e of E experts with the probability 1 - C(E - e, k) / C(E, k), or by
-/// `shares` 1 - (1 - s)^k if they get the share s of the choices. Rows of the embedding are those of tokens drawn evenly
-/// from the vocabulary; text has fewer distinct ones.
+/// zeros for a job that runs no batches. Exact for weights and gradients, and for tokens in groups that all-gather
+/// them. In a larger group a token goes to a rank with e of E experts with the probability 1 - C(E - e, k) / C(E, k),
+/// or by `shares` 1 - (1 - s)^k if they get the share s of the choices. Rows of the embedding are those of tokens
+/// drawn evenly from the vocabulary; text has fewer distinct ones.
 [[nodiscard]] std::vector<StepTraffic> plan_step_traffic(const ModelConfig& model,
                                                          const ParameterManifest& manifest,
                                                          const ShardPlan& plan, const StagePlan& stages,
                                                          const Workload& work, const StoredTensors& stored,
                                                          const ExpertShares& shares = {});
 
-/// Bytes that the ranks of one set send to each other for embedding and head: in a step, or for jobs that answer prompts
-/// for one more token of each sequence.
+/// Bytes that the ranks of one set send to each other for embedding and head: in a step, or for jobs that answer
+/// prompts for one more token of each sequence.
 [[nodiscard]] std::int64_t vocabulary_traffic(const ModelConfig& model, const ParameterManifest& manifest,
                                               const ShardPlan& plan, const StagePlan& stages,
                                               const Workload& work);

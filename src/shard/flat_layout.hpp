@@ -145,8 +145,8 @@ struct BufferPlace {
 
 /// How ranks compute with embedding and head.
 enum class Vocabulary : bool {
-  kGathered,  ///< with all rows, which they gather
-  kByRows,    ///< each with the rows that it owns; the head's tensors are units of their own
+  kGathered,  ///< Every rank computes with all rows, which ranks gather.
+  kByRows,    ///< Each rank computes with the rows that it owns; the head's tensors are units of their own.
 };
 
 /// All units of a model, in the order of the forward pass, and where each tensor is.
@@ -176,10 +176,10 @@ struct UnitLayouts {
 };
 
 /// Groups tensors by role and layer: embedding; per layer the dense part and the experts; final norm with the
-/// head, or by rows the head before it. Frozen tensors of each group make a unit of their own beside the trained ones. Matrices are cut
-/// between rows that are also borders of blocks of `state_block` elements, counted from the matrix's first
-/// element: then a shard has whole blocks of 8-bit optimizer state (kStateBlock). `stored`: the tensors that
-/// shards keep as codes and scales, ascending; they are frozen, and make units of their own too.
+/// head, or by rows the head before it. Frozen tensors of each group make a unit of their own beside the trained
+/// ones. Matrices are cut between rows that are also borders of blocks of `state_block` elements, counted from the
+/// matrix's first element: then a shard has whole blocks of 8-bit optimizer state (kStateBlock). `stored`: the
+/// tensors that shards keep as codes and scales, ascending; they are frozen, and make units of their own too.
 [[nodiscard]] UnitLayouts make_unit_layouts(const ParameterManifest& manifest, std::int64_t state_block = 1,
                                             std::span<const int> stored = {},
                                             Vocabulary vocabulary = Vocabulary::kGathered);

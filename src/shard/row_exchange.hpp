@@ -32,9 +32,9 @@ class RowExchange {
   /// the table.
   void fetch(const std::byte* shard, std::byte* values, std::int64_t element_bytes) const;
 
-  /// Collective over the sharers. Adds all ranks' gradients of the rows that this rank owns, in rank order and as the mesh
-  /// sends them, to `shard` [its rows, width]. `gradients` begins with the gradients of rows(), one row after another;
-  /// behind them there is room for received rows, in all for gradient_rows().
+  /// Collective over the sharers. Adds all ranks' gradients of the rows that this rank owns, in rank order and as the
+  /// mesh sends them, to `shard` [its rows, width]. `gradients` begins with the gradients of rows(), one row after
+  /// another; behind them there is room for received rows, in all for gradient_rows().
   void add_to(float* shard, float* gradients) const;
   /// Rows that this rank needs, and rows of its shard that ranks need, each as often as one does; if fits() at most
   /// the rows of the table.

@@ -14,8 +14,8 @@ namespace sluice {
 
 class SharedVocabulary final : public ops::VocabularyExchange {
  public:
-  /// `set`: the ranks of this rank's set, which have the head's rows as `plan` cuts them. `set` and `timer` must outlive
-  /// the exchange.
+  /// `set`: the ranks of this rank's set, which have the head's rows as `plan` cuts them. `set` and `timer` must
+  /// outlive the exchange.
   SharedVocabulary(Communicator& set, const ShardPlan& plan, const StagePlan& stages, PhaseTimer& timer);
 
   [[nodiscard]] const std::vector<Range>& rows_of_ranks() const override { return rows_; }

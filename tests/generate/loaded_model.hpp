@@ -12,8 +12,8 @@
 
 namespace sluice::test {
 
-/// Groups of experts for a model's test over all ranks: gathered (1) or routed experts (all ranks), by turns. At each number of ranks, tests
-/// of turn 0 and of turn 1 meet the two of them, and other models the other way round.
+/// Groups of experts for a model's test over all ranks: gathered (1) or routed experts (all ranks), by turns. At each
+/// number of ranks, tests of turn 0 and of turn 1 meet the two of them, and other models the other way round.
 inline int drawn_expert_parallel(const std::string& model, int turn) {
   const int world = test_world().size();
   return (world + static_cast<int>(model.size()) + turn) % 2 == 0 ? 1 : world;

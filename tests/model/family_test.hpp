@@ -26,7 +26,8 @@ using nlohmann::json;
   return config;
 }
 
-/// A letter for the token mixer of each layer: F full attention, S sliding, L latent, D a delta net, C a short convolution, M Mamba-2, - none.
+/// A letter for the token mixer of each layer: F full attention, S sliding, L latent, D a delta net, C a short
+/// convolution, M Mamba-2, - none.
 [[nodiscard]] inline std::string block_kinds(const ModelConfig& config) {
   std::string kinds;
   for (const AttentionKind kind : config.attention) kinds += "-FSLDCM"[static_cast<std::size_t>(kind)];

@@ -263,8 +263,8 @@ std::string word_cases(const CommandText& command) {
   return text;
 }
 
-/// Script for bash-completion's folder, which loads it by the program's name. Completes file names where an argument may
-/// be a file.
+/// Script for bash-completion's folder, which loads it by the program's name. Completes file names where an argument
+/// may be a file.
 std::string bash_completion(const CommandText& program) {
   std::vector<std::string> paths;
   add_paths(paths, program);

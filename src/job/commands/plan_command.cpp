@@ -153,8 +153,8 @@ nlohmann::json json_of(const JobPlan& plan, const PlanView& view) {
   return out;
 }
 
-/// Shares of choices of the experts in an earlier run of the planned model; empty without one. Error(kBadData) for a run
-/// of another number of experts or MoE layers.
+/// Shares of choices of the experts in an earlier run of the planned model; empty without one. Error(kBadData) for a
+/// run of another number of experts or MoE layers.
 ExpertShares shares_of_run(const JobPlan& plan, const std::filesystem::path& run) {
   if (run.empty()) return {};
   ExpertShares shares = expert_shares(find_run_files(run).metrics());

@@ -1,5 +1,5 @@
-// What a plan must hold before a job takes memory: one table for `run`, which ends at the first fault, and `check`, which
-// lists all.
+// What a plan must hold before a job takes memory: one table for `run`, which ends at the first fault, and `check`,
+// which lists all.
 #pragma once
 
 #include "comm/communicator.hpp"

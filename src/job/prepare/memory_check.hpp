@@ -30,9 +30,9 @@ struct MachineMemory {
 /// Whether the machine's memory is also the GPU's, by load.unified_memory or by `device`.
 [[nodiscard]] MemoryPool memory_pool(const JobConfig& config, const DeviceChoice& device = {});
 
-/// Collective over `comm`. Bytes that each rank may hold above its `baseline`: planned_growth_limit() of memory.limit, or an equal
-/// part of what its machine has available; negative if the process alone takes more. On a GPU with its own
-/// memory: what that has available. `machines`: machine of each rank. The same on every rank.
+/// Collective over `comm`. Bytes that each rank may hold above its `baseline`: planned_growth_limit() of
+/// memory.limit, or an equal part of what its machine has available; negative if the process alone takes more. On a
+/// GPU with its own memory: what that has available. `machines`: machine of each rank. The same on every rank.
 [[nodiscard]] std::vector<std::int64_t> growth_limits(Communicator& comm, const JobConfig& config,
                                                       std::span<const int> machines,
                                                       const DeviceChoice& device,
@@ -52,8 +52,8 @@ struct MachineMemory {
 /// rank.
 void require_growth_limits(std::span<const RankMemory> ranks, std::span<const std::int64_t> growth_limits);
 
-/// Error(kTooLittle) if `rank` will certainly hold more than the `available` bytes of its GPU, which has its own memory:
-/// those that are left on this process's GPU if not given.
+/// Error(kTooLittle) if `rank` will certainly hold more than the `available` bytes of its GPU, which has its own
+/// memory: those that are left on this process's GPU if not given.
 void require_memory_of_gpu(std::span<const RankMemory> ranks, int rank,
                            std::optional<std::int64_t> available = std::nullopt);
 

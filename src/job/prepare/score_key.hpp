@@ -15,8 +15,8 @@ namespace sluice {
 /// Digest of the tokenizer in a model's directory; "" if there is none that can be read.
 [[nodiscard]] std::string tokenizer_digest(const std::filesystem::path& model);
 
-/// Key of the scores of a token file by the weights that a job starts from. Calls `tell` between its parts. Reads the token
-/// file whole, and samples of the weights.
+/// Key of the scores of a token file by the weights that a job starts from. Calls `tell` between its parts. Reads the
+/// token file whole, and samples of the weights.
 [[nodiscard]] ScoreKey score_key(const JobConfig& config, const ModelDescription& model,
                                  const TokenFile& file, const std::function<void()>& tell);
 

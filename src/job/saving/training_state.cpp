@@ -68,8 +68,8 @@ void print_checkpoint_plan(const JobContext& context, const fs::path& directory,
         superseded_steps, directory.string());
 }
 
-/// Collective over the context's communicator. Fills `state` from the checkpoint, on the hosts that have its files; rank 0
-/// prints how much came from other hosts. Errors as restore_step(), on every rank alike.
+/// Collective over the context's communicator. Fills `state` from the checkpoint, on the hosts that have its files;
+/// rank 0 prints how much came from other hosts. Errors as restore_step(), on every rank alike.
 RestoreReport restore_held(JobContext& context, const HeldStep& held, std::span<const StateSpan> state) {
   const RestoreReport report =
       restore_step(context.comm, held.found.step, held.found.path,
@@ -83,8 +83,8 @@ RestoreReport restore_held(JobContext& context, const HeldStep& held, std::span<
   return report;
 }
 
-/// Collective over the context's communicator. Renews copies that a checkpoint lacks, if hosts keep copies; rank 0 prints
-/// what was copied. Errors as renew_copies().
+/// Collective over the context's communicator. Renews copies that a checkpoint lacks, if hosts keep copies; rank 0
+/// prints what was copied. Errors as renew_copies().
 void renew_lost_copies(JobContext& context, const HeldStep& held, const SaveDisks& disks) {
   if (!disks.has_copies) return;
   const Stopwatch watch;

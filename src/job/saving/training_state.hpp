@@ -34,8 +34,8 @@ class TrainingState {
  public:
   /// Collective over the context's communicator. Takes the step that the plan resumes, and if steps will be saved
   /// tries whether every rank can write where they go and whether there is room for them; rank 0 prints what
-  /// will be saved. `data` must outlive this. Error(kBadConfig) for another model than the saved one; Error(kBadData) if the tokens are not those of the saved training; Error(kIo) if
-  /// nothing can be saved.
+  /// will be saved. `data` must outlive this. Error(kBadConfig) for another model than the saved one; Error(kBadData)
+  /// if the tokens are not those of the saved training; Error(kIo) if nothing can be saved.
   TrainingState(JobContext& context, BatchSource& data);
 
   [[nodiscard]] bool resumes() const { return found_.has_value(); }

@@ -1,6 +1,6 @@
-// Laguna: heads by layer, a softplus gate on attention with a projection of its own, sliding windows and rotary settings by
-// kind of layer, sigmoid routers with a correction bias and perhaps bounded logits, a shared expert. Follows
-// transformers' modeling_laguna.py.
+// Laguna: heads by layer, a softplus gate on attention with a projection of its own, sliding windows and rotary
+// settings by kind of layer, sigmoid routers with a correction bias and perhaps bounded logits, a shared expert.
+// Follows transformers' modeling_laguna.py.
 #pragma once
 
 #include "manifest/manifest.hpp"

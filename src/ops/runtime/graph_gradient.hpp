@@ -13,8 +13,8 @@ namespace sluice::ops {
 /// Whether a graph is freed with its gradient, or kept for another one.
 enum class GraphAfter : std::uint8_t { kFreed, kKept };
 
-/// Gradient of `input` from the gradient of `output`, which may be `input` itself. While nodes run on another thread, this thread runs the
-/// actions that they pass to run_where_asked(). Errors of either thread are thrown here.
+/// Gradient of `input` from the gradient of `output`, which may be `input` itself. While nodes run on another thread,
+/// this thread runs the actions that they pass to run_where_asked(). Errors of either thread are thrown here.
 [[nodiscard]] at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input,
                                         const at::Tensor& d_output, GraphAfter after = GraphAfter::kFreed);
 
