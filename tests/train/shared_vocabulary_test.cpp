@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kVocabulary = 29, kHidden = 24, kLowRank = 2;
 
 /// Numbers that are the same wherever they are made.
-at::Tensor numbers(std::vector<std::int64_t> shape, double phase) {
+at::Tensor numbers(const std::vector<std::int64_t>& shape, double phase) {
   std::int64_t count = 1;
   for (const std::int64_t size : shape) count *= size;
   return (at::arange(count, at::kDouble) * 1.7 + phase).sin().to(at::kFloat).view(shape);
