@@ -48,7 +48,8 @@ class VocabularyExchange {
   /// Columns of all rows of the head, [n, vocabulary], for this rank's tokens, from those of its own rows for all
   /// tokens, [N, own rows].
   [[nodiscard]] virtual at::Tensor columns(const TokenPiece& piece, const at::Tensor& own) = 0;
-  /// Sums over ranks, in rank order, for this rank's tokens, [n, width], of parts [N, width] float32.
+  /// Sums over ranks, in rank order, for this rank's tokens, [n, width], of gradients [N, width] float32, each rank's
+  /// part rounded as gradients are sent.
   [[nodiscard]] virtual at::Tensor sum(const TokenPiece& piece, const at::Tensor& parts) = 0;
 
  protected:

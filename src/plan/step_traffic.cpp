@@ -218,7 +218,7 @@ class TrafficCount {
       at(rank).vocabulary +=
           counts + passes * (own * others * (width * size + kNumberBytes + sums) + of_others * sums) +
           gradient_passes * (own * others * (kNumberBytes + teacher + of_teacher) +
-                             of_others * (width * kFloatBytes + of_teacher)) +
+                             of_others * (width * gradient_bytes() + of_teacher)) +
           loss_passes * of_others * of_found;
     }
   }

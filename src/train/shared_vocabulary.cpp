@@ -27,7 +27,7 @@ int head_unit(const ShardPlan& plan, const StagePlan& stages) {
 
 SharedVocabulary::SharedVocabulary(Communicator& set, const ShardPlan& plan, const StagePlan& stages,
                                    PhaseTimer& timer)
-    : set_(set), timer_(timer) {
+    : set_(set), timer_(timer), gradients_(plan.dims().wire.gradients) {
   const int unit = head_unit(plan, stages);
   for (int rank = 0; rank < plan.world(); ++rank) rows_.push_back(plan.owned_rows(unit, rank));
 }
@@ -93,7 +93,7 @@ at::Tensor SharedVocabulary::sum(const ops::TokenPiece& piece, const at::Tensor&
   const PhaseTimer::Scope phase(timer_, Phase::kCombine);
   at::Tensor own = at::empty({piece.own.count(), parts.size(1)}, parts.options());
   set_.reduce_scatter_sum(static_cast<const float*>(parts.data_ptr()), static_cast<float*>(own.data_ptr()),
-                          times(piece.counts, parts.size(1)))
+                          times(piece.counts, parts.size(1)), nullptr, gradients_)
       .wait();
   return own;
 }

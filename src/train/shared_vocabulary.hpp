@@ -30,6 +30,7 @@ class SharedVocabulary final : public ops::VocabularyExchange {
  private:
   Communicator& set_;
   PhaseTimer& timer_;
+  DType gradients_;  ///< type in which parts of gradients are sent
   std::vector<Range> rows_;
 };
 

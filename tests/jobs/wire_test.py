@@ -87,6 +87,9 @@ class Reduce(WireTest):
     def test_released_gradients_clipped_by_the_norm_of_all(self):
         self.expect_half(3, "released", ("dense_gradients",), optimizer={"gradients": "release"})
 
+    def test_sharded_vocabulary(self):
+        self.expect_half(3, "sharded", ("dense_gradients",), parallel={"vocabulary": "sharded"})
+
     def test_tied_head(self):
         self.expect_half(3, "tied", ("dense_gradients",), "qwen3-tiny-tied")
 
