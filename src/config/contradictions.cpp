@@ -146,16 +146,6 @@ void expect_export_settings(const JobConfig& c, JobProblems& problems) {
                   "found the directory of job.output, expected another");
 }
 
-/// Checks what several copies of the model do not go with.
-void expect_replica_settings(const JobConfig& c, JobProblems& problems) {
-  problems.expect(
-      c.parallel.replicas == 1 || !c.load.verify || c.load.readers != Readers::kRank0,
-      {"parallel.replicas", "load.verify"},
-      fmt::format("found {}, expected 1, because load.verify reads files again, which with load.readers = "
-                  "\"rank0\" only one copy of the model does; \"all\" and \"node\" read for each",
-                  c.parallel.replicas));
-}
-
 /// Checks keys that depend on the held-out loss: they need evaluations, and checkpoints that keep the best
 /// step.
 void expect_held_out_settings(const JobConfig& c, JobProblems& problems) {
@@ -327,7 +317,6 @@ void check_contradictions(JobConfig& config, JobProblems& problems) {
                               c.job.kind == JobKind::kExport ? "export" : "load"));
   expect_load_settings(c, problems);
   expect_export_settings(c, problems);
-  expect_replica_settings(c, problems);
   expect_lora_settings(c, problems);
   expect_prefer_settings(config, problems);
   expect_distil_settings(c, problems);

@@ -74,11 +74,11 @@ CheckpointLoadReport load_checkpoint(const RankSets& sets, const PlannedLoad& pl
   if (options.loaded) options.loaded(report.load);
   if (!options.verify) return report;
   SLUICE_ASSERT(weights != nullptr, "a load that discards all bytes cannot be verified");
-  SLUICE_ASSERT(!planned.plan.passes_on(), "weights that other sets pass on cannot be verified");
   VerifyOptions verify = *options.verify;
   verify.readers = planned.plan.readers().readers();
+  verify.passes_on = planned.plan.passes_on();
   report.verify =
-      verify_shards(sets.own(), *weights, planned.manifest, planned.index, planned.match, directory, verify);
+      verify_shards(sets, *weights, planned.manifest, planned.index, planned.match, directory, verify);
   return report;
 }
 

@@ -65,7 +65,7 @@ struct CheckpointLoadReport {
 };
 
 /// Collective over all ranks of `sets`. Fills `weights`, persistent buffers included, as `planned` says, and
-/// verifies them if requested, which a plan that passes on does not allow; `weights` is null for a plan that
+/// verifies them if requested; `weights` is null for a plan that
 /// discards. Errors and memory as load_shards() and verify_shards().
 CheckpointLoadReport load_checkpoint(const RankSets& sets, const PlannedLoad& planned,
                                      const std::filesystem::path& directory, ShardArena* weights,

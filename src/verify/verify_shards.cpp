@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "comm/ranks_text.hpp"
+#include "comm/run_together.hpp"
 #include "verify/arena_digest.hpp"
 #include "verify/checkpoint_digest.hpp"
 #include "verify/content_parts.hpp"
@@ -97,10 +98,10 @@ class Rounds {
 
 class ShardVerifier {
  public:
-  ShardVerifier(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest,
+  ShardVerifier(const RankSets& sets, const ShardArena& weights, const ParameterManifest& manifest,
                 const CheckpointIndex& index, const CheckpointMatch& match,
                 const std::filesystem::path& directory)
-      : comm_(comm),
+      : sets_(sets),
         weights_(weights),
         manifest_(manifest),
         index_(index),
@@ -108,13 +109,14 @@ class ShardVerifier {
         directory_(directory),
         parts_(list_parts(manifest, weights.dtype(), index, match)) {}
 
-  /// Collective over the communicator. Digests the files; each entry is read by one rank.
+  /// Collective over the set, or all ranks if the first set passes on what it reads. Digests the files; each entry is read by one rank.
   void digest_files(const VerifyOptions& options) {
-    const std::vector<ReadEntry> own = entries_to_read(options.readers);
+    Communicator& comm = options.passes_on ? sets_.all() : sets_.own();
+    const std::vector<ReadEntry> own = entries_to_read(comm, options.readers);
     std::int64_t total = 0;
     for (const ReadEntry& read : own) total += index_.bytes_of(read.entry, element_count(read.entry.shape));
     PartReader reader(index_, directory_);
-    Rounds rounds(comm_, options.round_bytes);
+    Rounds rounds(comm, options.round_bytes);
     std::int64_t done = 0;
     for (const ReadEntry& read : own) {
       const std::vector<DType> way = way_of(read.entry.dtype, weights_.dtype());
@@ -129,26 +131,39 @@ class ShardVerifier {
       }
     }
     rounds.finish();
+    if (options.passes_on) pass_on();
   }
 
-  /// Collective over the communicator. Digests the arenas.
-  void digest_arenas() { sluice::digest_arenas(comm_, weights_, parts_); }
+  /// Collective over the set. Digests its arenas.
+  void digest_arenas() { sluice::digest_arenas(sets_.own(), weights_, parts_); }
 
-  /// Collective over the communicator. Compares the digests of files and arenas.
+  /// Collective over all ranks. Compares the digests of files and arenas.
   VerifyReport compare() {
-    sum_over_ranks(comm_, parts_);
-    comm_.all_reduce_sum(std::span(&report_.non_finite, 1));
+    sum_over_ranks(sets_.own(), parts_);
+    sets_.own().all_reduce_sum(std::span(&report_.non_finite, 1));
     std::vector<std::string> differences;
     for (const ReadEntry& read : entries()) {
       const std::vector<ContentPart> parts = content_parts(manifest_, read.ranges);
       report_.read_bytes += index_.stored_bytes(read.entry);
       for (std::size_t i = 0; i < parts.size(); ++i) take(read.entry, parts[i], read.parts[i], differences);
     }
-    if (!differences.empty()) refuse(differences);
+    const auto expect_none = [&] {
+      if (!differences.empty()) refuse(differences);
+    };
+    if (sets_.counterparts() == nullptr)
+      expect_none();
+    else
+      run_together(*sets_.counterparts(), expect_none);
     return report_;
   }
 
  private:
+  /// Collective over the counterparts. Gives each rank what its counterpart in the first set has read.
+  void pass_on() {
+    sum_over_ranks(*sets_.counterparts(), parts_);
+    sets_.counterparts()->all_reduce_sum(std::span(&report_.non_finite, 1));
+  }
+
   [[nodiscard]] std::vector<ReadEntry> entries() {
     std::vector<ReadEntry> entries;
     auto first = parts_.begin();
@@ -162,11 +177,11 @@ class ShardVerifier {
     return entries;
   }
 
-  /// Entries for this rank to read: each reader gets an equal range of the files' bytes, and the entries
+  /// Entries for this rank of `comm` to read: each reader gets an equal range of the files' bytes, and the entries
   /// whose middle lies in it.
-  [[nodiscard]] std::vector<ReadEntry> entries_to_read(std::vector<int> readers) {
+  [[nodiscard]] std::vector<ReadEntry> entries_to_read(Communicator& comm, std::vector<int> readers) {
     if (readers.empty()) {
-      readers.resize(static_cast<std::size_t>(comm_.size()));
+      readers.resize(static_cast<std::size_t>(comm.size()));
       std::iota(readers.begin(), readers.end(), 0);
     }
     const std::vector<ReadEntry> all = entries();
@@ -177,7 +192,7 @@ class ShardVerifier {
       const std::int64_t middle = position + read.entry.bytes / 2;
       position += read.entry.bytes;
       if (read.entry.bytes > 0 &&
-          readers[static_cast<std::size_t>(middle * std::ssize(readers) / total)] == comm_.rank())
+          readers[static_cast<std::size_t>(middle * std::ssize(readers) / total)] == comm.rank())
         own.push_back(read);
     }
     return own;
@@ -194,10 +209,12 @@ class ShardVerifier {
         fmt::format("{} ({}), owned by {}", printable(part.name), file, ranks_text(owners(found))));
   }
 
+  /// Ranks of this set that own elements of a part, numbered among all ranks.
   [[nodiscard]] std::vector<int> owners(const PlacedPart& part) const {
     std::vector<int> ranks;
+    const int first = sets_.number() * weights_.plan().world();
     weights_.plan().owned_runs(part.tensor, part.elements,
-                               [&](int rank, const ShardPlan::OwnedRun&) { ranks.push_back(rank); });
+                               [&](int rank, const ShardPlan::OwnedRun&) { ranks.push_back(first + rank); });
     return ranks;
   }
 
@@ -208,7 +225,7 @@ class ShardVerifier {
          differences.size(), report_.tensors, directory_.string(), lines_of_some(differences, 20));
   }
 
-  Communicator& comm_;
+  const RankSets& sets_;
   const ShardArena& weights_;
   const ParameterManifest& manifest_;
   const CheckpointIndex& index_;
@@ -220,12 +237,12 @@ class ShardVerifier {
 
 }  // namespace
 
-VerifyReport verify_shards(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest,
+VerifyReport verify_shards(const RankSets& sets, const ShardArena& weights, const ParameterManifest& manifest,
                            const CheckpointIndex& index, const CheckpointMatch& match,
                            const std::filesystem::path& directory, const VerifyOptions& options) {
-  SLUICE_ASSERT(comm.size() == weights.plan().world() && comm.rank() == weights.rank(),
+  SLUICE_ASSERT(sets.own().size() == weights.plan().world() && sets.own().rank() == weights.rank(),
                 "an arena of rank {} of {}", weights.rank(), weights.plan().world());
-  ShardVerifier verifier(comm, weights, manifest, index, match, directory);
+  ShardVerifier verifier(sets, weights, manifest, index, match, directory);
   verifier.digest_files(options);
   verifier.digest_arenas();
   return verifier.compare();

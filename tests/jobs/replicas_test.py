@@ -202,6 +202,17 @@ class Using(ReplicasTest):
         self.assertLess(received[0], 1e4)
         self.assertLess(max(received), 1.01 * shard[0])
 
+    def test_every_copy_is_compared_with_the_files_whoever_reads(self):
+        contents = set()
+        for readers in ("rank0", "all"):
+            for ranks, replicas in ((1, 1), (2, 2), (3, 3), (4, 2)):
+                job = self.job(f"verify-{readers}-{ranks}.toml", job={"kind": "load"}, data={"tokens": ""}, parallel={"replicas": replicas},
+                               load={"readers": readers, "verify": True})
+                result = run_job(ranks, job)
+                self.expect(result, 0)
+                contents.add(re.search(r"verified +(\d+ tensors.*)", result.output)[1])
+        self.assertEqual(len(contents), 1, contents)
+
 
 class ByPlan(ReplicasTest):
     def chosen(self, ranks, nodes, memory="1GB", **parallel):
@@ -237,10 +248,6 @@ class Refused(ReplicasTest):
         self.expect_refused(4, "found 3", "1, 2, 4", parallel={"replicas": 3})
         result = run_job(4, self.job("groups.toml", parallel={"replicas": 2, "expert_parallel": 4}))
         self.expect(result, 78, "parallel.expert_parallel", "found 4")
-
-    def test_what_takes_one_copy(self):
-        copies = {"replicas": 2}
-        self.expect_refused(2, "load.verify", parallel=copies, load={"verify": True})
 
 
 if __name__ == "__main__":

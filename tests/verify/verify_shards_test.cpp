@@ -24,6 +24,7 @@ namespace sluice {
 namespace {
 
 using test::test_world;
+using testing::AllOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -67,12 +68,13 @@ class Checkpoint {
   fs::path path_;
 };
 
-/// This rank's arena, filled element by element as the files say.
+/// This rank's arena, filled element by element as the files say; each set of ranks has all elements.
 class Filled {
  public:
-  Filled(const Checkpoint& checkpoint, DType arena)
+  Filled(const Checkpoint& checkpoint, DType arena, int sets = 1)
       : checkpoint_(checkpoint),
-        weights_(shards_, test_world().rank(), arena, MemoryKind::kPrivate, "weights") {
+        shards_(layouts_, {test_world().size() / sets, 1, sets}),
+        weights_(shards_, sets_.own().rank(), arena, MemoryKind::kPrivate, "weights") {
     const auto units = test::place_directly(
         index_, checkpoint.manifest(), layouts_, arena, [&](const CheckpointEntry& entry) {
           std::vector<std::byte> bytes(static_cast<std::size_t>(entry.bytes));
@@ -85,21 +87,20 @@ class Filled {
 
   VerifyReport verify(const VerifyOptions& options = {}) const {
     const CheckpointMatch match = match_checkpoint(index_, keys_, weights_.dtype());
-    return verify_shards(test_world(), weights_, checkpoint_.manifest(), index_, match, checkpoint_.path(),
-                         options);
+    return verify_shards(sets_, weights_, checkpoint_.manifest(), index_, match, checkpoint_.path(), options);
   }
-  [[nodiscard]] std::string error() const {
-    return test::error_of([&] { static_cast<void>(verify()); });
+  [[nodiscard]] std::string error(const VerifyOptions& options = {}) const {
+    return test::error_of([&] { static_cast<void>(verify(options)); });
   }
 
   [[nodiscard]] int owner(const std::string& tensor, std::int64_t element) const {
     return shards_.owner(unit_of(tensor), place(tensor, element));
   }
-  /// Turns a bit of an element over, in the arena of the rank that owns it.
+  /// Turns a bit of an element over, in the arena of the rank of the last set that owns it.
   void flip(const std::string& tensor, std::int64_t element, int bit) {
     const int unit = unit_of(tensor);
     const std::int64_t at = place(tensor, element);
-    if (shards_.owner(unit, at) != weights_.rank()) return;
+    if (!sets_.is_last() || shards_.owner(unit, at) != weights_.rank()) return;
     std::byte* data = weights_.unit_data(unit) +
                       (at - shards_.owned(unit, weights_.rank()).begin) * size_of(weights_.dtype());
     data[bit / 8] ^= std::byte{1} << (bit % 8);
@@ -123,7 +124,8 @@ class Filled {
   const Checkpoint& checkpoint_;
   const KeyMap keys_{checkpoint_.manifest()};
   const UnitLayouts layouts_ = make_unit_layouts(checkpoint_.manifest());
-  const ShardPlan shards_{layouts_, {test_world().size(), 1}};
+  const ShardPlan shards_;
+  const RankSets sets_{test_world(), shards_.dims()};
   const CheckpointIndex index_ = share_checkpoint_index(test_world(), checkpoint_.path());
   ShardArena weights_;
 };
@@ -284,6 +286,37 @@ TEST(VerifyShards, reads_every_byte_once_whoever_reads) {
     test_world().all_reduce_sum(std::span(&read, 1));
     EXPECT_EQ(read, report.read_bytes);
     EXPECT_EQ(read, 2 * checkpoint.manifest().parameter_count());
+  }
+}
+
+TEST(VerifyShards, compares_every_copy_of_the_model_with_what_the_first_reads) {
+  const int ranks = test_world().size();
+  if (ranks == 1) GTEST_SKIP() << "one rank has no second copy";
+  const Checkpoint checkpoint(kModel, ExpertLayout::kPerExpert);
+  Filled filled(checkpoint, DType::kBFloat16, ranks);
+  bool has_read = false;
+  VerifyOptions options;
+  options.readers = {0};
+  options.round_bytes = 100'000;
+  options.passes_on = true;
+  options.progress = [&](std::int64_t, std::int64_t) { has_read = true; };
+  EXPECT_EQ(filled.verify(options).content, filled.verify().content);
+  EXPECT_EQ(has_read, test_world().rank() == 0);
+  checkpoint.write("model.norm.weight", 2, 0xff80);  // minus infinity
+  EXPECT_THAT(filled.error(options), HasSubstr("\n    model.norm.weight (model-"));
+  EXPECT_EQ(Filled(checkpoint, DType::kBFloat16, ranks).verify(options).non_finite, 1);
+}
+
+TEST(VerifyShards, names_the_rank_of_the_copy_that_differs_on_every_rank) {
+  const int ranks = test_world().size();
+  const Checkpoint checkpoint(kModel, ExpertLayout::kPerExpert);
+  for (const bool passes_on : {false, true}) {
+    if (ranks == 1) continue;  // one rank has no second copy
+    Filled filled(checkpoint, DType::kBFloat16, ranks);
+    filled.flip("lm_head.weight", 7, 0);
+    EXPECT_THAT(
+        filled.error({.readers = {0}, .passes_on = passes_on}),
+        AllOf(HasSubstr("lm_head.weight (model-"), HasSubstr(fmt::format("owned by rank {}\n", ranks - 1))));
   }
 }
 
