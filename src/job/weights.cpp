@@ -55,9 +55,10 @@ void begin(JobContext& context) {
 }
 
 /// Collective over the context's communicator. Plan of the load of the checkpoint into the shards, agreed on
-/// by all ranks.
+/// by all ranks; brings the files that it needs to its readers.
 PlannedLoad plan_load_of(const JobContext& context, std::span<const int> left_in_files = {}) {
   const ShardPlan& shards = context.plan.shards;
+  fetch_weights(context.comm, context.config(), shards, context.plan.machine.nodes);
   PlannedLoad planned =
       plan_weights(is_passed_on(context.config()) ? context.comm : context.sets.own(), context.blueprint,
                    shards, nodes_of_set(shards, context.plan.machine.nodes, context.sets.number()),

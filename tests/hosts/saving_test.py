@@ -40,6 +40,18 @@ class Replicas(OnDisks):
         self.train([1, 2, 3], job, "--set", "parallel.replicas=1", "--set", "train.steps=6", parts=["from step 4", "copy on another", "step 6/6"])
         self.assertEqual([len(self.files_of(k, 6)) for k in (1, 2, 3)], [2, 2, 2])
 
+    def test_a_step_that_hosts_keep_in_parts_is_the_model_of_every_copy(self):
+        self.train([1, 2, 3], self.job(train={"steps": 2}), parts=["copy on another"])
+        losses = []
+        for readers, replicas, parts in (("rank0", 3, ["fetched "]), ("all", 3, ["fetched "]), ("rank0", 1, [])):
+            name = f"model-{readers}-{replicas}"
+            job = self.job(name, job={"kind": "evaluate", "output": f"/tmp/{name}"}, model={"path": "/tmp/run", "step": "newest"},
+                           load={"readers": readers, "verify": True}, parallel={"replicas": replicas})
+            self.train([1, 2, 3], job, parts=parts)
+            with h5py.File(self.disk(1, name) / "metrics.h5") as metrics:
+                losses.append(float(metrics["evaluate/total_loss"][0]))
+        self.assertLess(numpy.ptp(losses), 1e-5)
+
 
 class Containers(OnDisks):
     """One machine, and a disk for each of its containers."""

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,24 +46,21 @@ CachePolicy cache_policy(const LoadSettings& load) {
   return leaves_none ? CachePolicy::kDrop : load.page_cache;
 }
 
-/// Collective over `comm`. Fetches files of a checkpoint of which each host saved its own part, so that the
-/// disks of its readers have them.
-void gather_files(Communicator& comm, const SavedStep& step, const LoadRequest& request,
-                  std::span<const int> nodes, double limit_seconds) {
-  const RankDisks disks({nodes.begin(), nodes.end()});
-  const HeldStep held =
-      HeldSteps(comm, disks, request.directory.parent_path()).read({step.step, request.directory});
-  std::vector<MissingFile> missing;
-  for (int disk = 0; disk < disks.count(); ++disk) {
-    if (!request.options.readers.is_reader(disks.first_rank(disk))) continue;
-    for (int file = 0; file < std::ssize(held.holders); ++file)
-      if (!std::ranges::binary_search(held.holders[static_cast<std::size_t>(file)], disk))
-        missing.push_back({file, disk});
-  }
-  const std::int64_t bytes = bring_files(comm, held, disks, request.directory, missing, limit_seconds);
-  if (bytes > 0 && comm.rank() == 0)
-    console::line("fetched   {} of {} to the hosts that read it", format_bytes(bytes),
-                  request.directory.string());
+/// The step that model.path is, as rank 0 of `comm` reads it; nothing for a Hugging Face directory. Collective over
+/// `comm`.
+std::optional<SavedStep> share_saved_step(Communicator& comm, const std::filesystem::path& directory) {
+  const std::string text = share_from_root(
+      comm, [&] { return is_saved_step(directory) ? to_manifest(read_saved_step(directory)) : ""; });
+  if (text.empty()) return std::nullopt;
+  return parse_manifest(text, directory.string());
+}
+
+/// Whether a rank reads files of model.path. `nodes`: node of each rank of all.
+bool is_reader(const JobConfig& config, const ShardPlan& shards, std::span<const int> nodes, int rank) {
+  const int set = shards.dims().set(rank);
+  if (is_passed_on(config) && set > 0) return false;
+  return assign_readers(config.load.readers, nodes_of_set(shards, nodes, set))
+      .is_reader(shards.dims().member(rank));
 }
 
 }  // namespace
@@ -88,20 +86,31 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
 PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const ShardPlan& shards,
                          std::span<const int> nodes, MemoryKind memory, std::span<const int> left_in_files) {
   const LoadRequest request = load_request(blueprint, shards, nodes, memory, left_in_files);
-  const std::string text = share_from_root(comm, [&] {
-    return is_saved_step(request.directory) ? to_manifest(read_saved_step(request.directory)) : "";
-  });
-  if (text.empty()) return plan_load(comm, request);
-  const SavedStep step = parse_manifest(text, request.directory.string());
-  if (!step.hosts.empty() && shards.dims().replicas > 1)
-    fail(
-        {ExitCode::kBadConfig, "config.contradiction"},
-        "parallel.replicas: found {}, expected 1, because {} is a checkpoint of which each host keeps its own part",
-        shards.dims().replicas, request.directory.string());
-  if (!step.hosts.empty() && comm.size() == shards.world())
-    gather_files(comm, step, request, nodes, blueprint.config.deadline.load_seconds);
+  const std::optional<SavedStep> step = share_saved_step(comm, request.directory);
+  if (!step) return plan_load(comm, request);
   return plan_load(comm, request,
-                   saved_weights(step, request.directory, blueprint.model.manifest, request.options.arena));
+                   saved_weights(*step, request.directory, blueprint.model.manifest, request.options.arena));
+}
+
+void fetch_weights(Communicator& comm, const JobConfig& config, const ShardPlan& shards,
+                   std::span<const int> nodes) {
+  const std::filesystem::path directory = config.model.path;
+  const std::optional<SavedStep> step = share_saved_step(comm, directory);
+  if (!step || step->hosts.empty()) return;
+  const RankDisks disks({nodes.begin(), nodes.end()});
+  const HeldStep held = HeldSteps(comm, disks, directory.parent_path()).read({step->step, directory});
+  std::vector<MissingFile> missing;
+  for (int disk = 0; disk < disks.count(); ++disk) {
+    if (std::ranges::none_of(disks.ranks_of(disk),
+                             [&](int rank) { return is_reader(config, shards, nodes, rank); }))
+      continue;
+    for (int file = 0; file < std::ssize(held.holders); ++file)
+      if (!std::ranges::binary_search(held.holders[static_cast<std::size_t>(file)], disk))
+        missing.push_back({file, disk});
+  }
+  const std::int64_t bytes = bring_files(comm, held, disks, directory, missing, config.deadline.load_seconds);
+  if (bytes > 0 && comm.rank() == 0)
+    console::line("fetched   {} of {} to the hosts that read it", format_bytes(bytes), directory.string());
 }
 
 LoadOptions load_options(const JobConfig& config) {

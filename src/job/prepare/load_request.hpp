@@ -30,13 +30,17 @@ namespace sluice {
                                        std::span<const int> left_in_files = {});
 
 /// Collective over `comm`: the ranks of a set that reads for itself, or all if one set passes on what it reads. Plan
-/// of a job's load into `memory`, from a Hugging Face directory or a checkpoint, by headers that rank 0 reads. In a
-/// run, whose ranks `comm` has, files of a checkpoint that other hosts keep are fetched first. Errors as plan_load(),
-/// and Error(kBadData) for an incomplete checkpoint; Error(kBadConfig) for one of several hosts in a job with several
-/// copies of the model.
+/// of a job's load into `memory`, from a Hugging Face directory or a checkpoint, by headers that rank 0 reads. Errors as
+/// plan_load(), and Error(kBadData) for an incomplete checkpoint.
 [[nodiscard]] PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint,
                                        const ShardPlan& shards, std::span<const int> nodes, MemoryKind memory,
                                        std::span<const int> left_in_files = {});
+
+/// Collective over `comm`, all ranks of a run. Where model.path is a checkpoint of which each host keeps its own part,
+/// brings the files that other hosts keep to the disks of its readers. `nodes`: node of each rank of all. Errors as
+/// HeldSteps::read() and bring_files().
+void fetch_weights(Communicator& comm, const JobConfig& config, const ShardPlan& shards,
+                   std::span<const int> nodes);
 
 /// Options of a job's load: page cache and deadline.
 [[nodiscard]] LoadOptions load_options(const JobConfig& config);
