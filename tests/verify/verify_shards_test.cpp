@@ -291,14 +291,13 @@ TEST(VerifyShards, reads_every_byte_once_whoever_reads) {
 
 TEST(VerifyShards, compares_every_copy_of_the_model_with_what_the_first_reads) {
   const int ranks = test_world().size();
-  if (ranks == 1) GTEST_SKIP() << "one rank has no second copy";
   const Checkpoint checkpoint(kModel, ExpertLayout::kPerExpert);
   Filled filled(checkpoint, DType::kBFloat16, ranks);
   bool has_read = false;
   VerifyOptions options;
   options.readers = {0};
   options.round_bytes = 100'000;
-  options.passes_on = true;
+  options.passes_on = ranks > 1;  // one rank has no second copy
   options.progress = [&](std::int64_t, std::int64_t) { has_read = true; };
   EXPECT_EQ(filled.verify(options).content, filled.verify().content);
   EXPECT_EQ(has_read, test_world().rank() == 0);
