@@ -112,6 +112,21 @@ class Resumed(SavingTest):
     def test_with_factored_state_and_gradients_that_are_released(self):
         self.expect_goes_on(optimizer={"kind": "adafactor", "state": "factored", "gradients": "release"})
 
+    def test_on_other_numbers_of_ranks(self):
+        settings = {"model": {"path": MODEL, "dtype": "float32"}, "train": {"steps": 4}}
+        whole, cut = self.job("whole.toml", **settings), self.job("cut.toml", **settings)
+        self.run_job(whole, 1)
+        for ranks, steps in ((3, 1), (1, 2), (2, 4)):
+            self.run_job(cut, ranks, ["--set", f"train.steps={steps}"])
+        trained = []
+        for job in (whole, cut):
+            out = self.directory / f"{job.stem}-out"
+            self.expect(sluice("checkpoint", "export", self.output_of(job), out), 0)
+            trained.append(numbers(out))
+        for name, values in numbers(MODEL).items():
+            moved = np.abs(trained[0][name] - values).max()
+            self.assertLess(np.abs(trained[1][name] - trained[0][name]).max(), 0.01 * moved, name)
+
     def test_beside_adapters(self):
         self.expect_goes_on(lora={"rank": 2})
 
