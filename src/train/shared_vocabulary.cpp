@@ -1,6 +1,7 @@
 #include "train/shared_vocabulary.hpp"
 
 #include "base/error.hpp"
+#include "base/fault.hpp"
 #include "base/range.hpp"
 
 #include <ATen/ops/cat.h>
@@ -56,6 +57,7 @@ std::vector<ops::TokenPiece> SharedVocabulary::pieces(std::int64_t tokens, std::
 
 at::Tensor SharedVocabulary::gather(const ops::TokenPiece& piece, const at::Tensor& own) {
   const PhaseTimer::Scope phase(timer_, Phase::kDispatch);
+  fault_point("train.vocabulary", set_.rank());
   const at::Tensor rows = own.contiguous();
   at::Tensor all = at::empty({piece.all(), rows.size(1)}, rows.options());
   set_.all_gather(rows.data_ptr(), all.data_ptr(), times(piece.counts, row_bytes(rows))).wait();

@@ -36,6 +36,11 @@ class Stuck(Failure):
         self.assertEqual(self.status(job)["id"], "comm.deadline")
         self.assertRegex(self.status(job)["message"], r"ranks? [\d, ]*1")
 
+    def test_a_rank_that_stops_within_a_head_that_ranks_share_is_named(self):
+        job, _ = self.run_stuck("train.vocabulary", 1, 1, "stop", parallel={"vocabulary": "sharded"})
+        self.assertEqual(self.status(job)["id"], "comm.deadline")
+        self.assertRegex(self.status(job)["message"], r"ranks? [\d, ]*1")
+
     def test_a_rank_that_spins_is_found_with_its_stack(self):
         job, result = self.run_stuck("train.step", 1, 3, "spin")
         self.assertEqual(located(result.output), [0, 1, 2])

@@ -79,7 +79,9 @@ class Training(VocabularyTest):
 
     def test_a_rank_that_is_killed_within_the_step_is_named(self):
         job = self.job(parallel=SHARDED)
-        self.expect_named_when_killed(3, job, "train.step", 1, 2)
+        for site in ("train.step", "train.vocabulary"):
+            self.expect_named_when_killed(3, job, site, 1, 2)
+            shutil.rmtree(self.output_of(job))
 
 
 class Using(VocabularyTest):
