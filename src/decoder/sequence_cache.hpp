@@ -111,8 +111,8 @@ template <class Compute>
   return outs.size() == 1 ? outs.front() : at::cat(outs);
 }
 
-/// compute_in_batches() for a layer that carries a state on: compute(tokens [n, L, hidden], window, state) gets those of
-/// the batch's slots, and replaces them by the ones behind these tokens.
+/// compute_in_batches() for a layer that carries a state on: compute(tokens [n, L, hidden], window, state) gets those
+/// of the batch's slots, and replaces them by the ones behind these tokens.
 template <class Compute>
 [[nodiscard]] at::Tensor carry_in_batches(const at::Tensor& x, std::span<const SequencePart> parts,
                                           DeltaNetCache& cache, const Compute& compute) {

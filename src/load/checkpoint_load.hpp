@@ -65,8 +65,8 @@ struct CheckpointLoadReport {
 };
 
 /// Collective over all ranks of `sets`. Fills `weights`, persistent buffers included, as `planned` says, and
-/// verifies them if requested; `weights` is null for a plan that
-/// discards. Errors and memory as load_shards() and verify_shards().
+/// verifies them if requested; `weights` is null for a plan that discards. Errors and memory as load_shards() and
+/// verify_shards().
 CheckpointLoadReport load_checkpoint(const RankSets& sets, const PlannedLoad& planned,
                                      const std::filesystem::path& directory, ShardArena* weights,
                                      const CheckpointLoadOptions& options);

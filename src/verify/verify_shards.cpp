@@ -109,7 +109,8 @@ class ShardVerifier {
         directory_(directory),
         parts_(list_parts(manifest, weights.dtype(), index, match)) {}
 
-  /// Collective over the set, or all ranks if the first set passes on what it reads. Digests the files; each entry is read by one rank.
+  /// Collective over the set, or all ranks if the first set passes on what it reads. Digests the files; each entry is
+  /// read by one rank.
   void digest_files(const VerifyOptions& options) {
     Communicator& comm = options.passes_on ? sets_.all() : sets_.own();
     const std::vector<ReadEntry> own = entries_to_read(comm, options.readers);

@@ -38,13 +38,13 @@ struct VerifyReport {
 };
 
 /// Collective over all ranks of `sets`. Compares the arenas of each set with the files that `match` took them from,
-/// every byte of which one rank of the set reads, or of the first set if it passes on what it reads. Tensors are compared in their file's element type: what a float32 arena
-/// holds is rounded to it, and must not lose anything by that. Where the arena's type is the coarser one
-/// (bfloat16 for a float32 or float16 file), the file's elements are converted to it instead. NaNs that a
-/// conversion makes alike count as equal. Error(kInternal) on every rank if something differs, naming the
-/// tensors, their files and the ranks that own them. Holds some 100 bytes a tensor, at most 8 KiB a rank for
-/// the ends of shards, and 5 MiB of staging. `manifest`, `index`, `match` and `weights.plan()` are the
-/// same on every rank.
+/// every byte of which one rank of the set reads, or of the first set if it passes on what it reads. Tensors are
+/// compared in their file's element type: what a float32 arena holds is rounded to it, and must not lose anything by
+/// that. Where the arena's type is the coarser one (bfloat16 for a float32 or float16 file), the file's elements are
+/// converted to it instead. NaNs that a conversion makes alike count as equal. Error(kInternal) on every rank if
+/// something differs, naming the tensors, their files and the ranks that own them. Holds some 100 bytes a tensor, at
+/// most 8 KiB a rank for the ends of shards, and 5 MiB of staging. `manifest`, `index`, `match` and `weights.plan()`
+/// are the same on every rank.
 [[nodiscard]] VerifyReport verify_shards(const RankSets& sets, const ShardArena& weights,
                                          const ParameterManifest& manifest, const CheckpointIndex& index,
                                          const CheckpointMatch& match, const std::filesystem::path& directory,

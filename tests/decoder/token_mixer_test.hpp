@@ -35,8 +35,8 @@ class TokenMixerTest : public testing::Test {
   [[nodiscard]] const ModelConfig& config() const { return model_.description.config; }
   [[nodiscard]] LayerViews layer() const { return {views_, 0, nullptr, Adapters::kUsed}; }
 
-  /// Asks that continued(x [n, hidden], parts, cache), for one token, three, and the rest, gives what block(x, {}) gives
-  /// for all, also in a slot that was cleared.
+  /// Asks that continued(x [n, hidden], parts, cache), for one token, three, and the rest, gives what block(x, {})
+  /// gives for all, also in a slot that was cleared.
   template <class Block, class Continued>
   void expect_goes_on(const Block& block, const Continued& continued) const {
     const at::NoGradGuard no_grad;

@@ -30,8 +30,8 @@ namespace sluice {
                                        std::span<const int> left_in_files = {});
 
 /// Collective over `comm`: the ranks of a set that reads for itself, or all if one set passes on what it reads. Plan
-/// of a job's load into `memory`, from a Hugging Face directory or a checkpoint, by headers that rank 0 reads. Errors as
-/// plan_load(), and Error(kBadData) for an incomplete checkpoint.
+/// of a job's load into `memory`, from a Hugging Face directory or a checkpoint, by headers that rank 0 reads. Errors
+/// as plan_load(), and Error(kBadData) for an incomplete checkpoint.
 [[nodiscard]] PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint,
                                        const ShardPlan& shards, std::span<const int> nodes, MemoryKind memory,
                                        std::span<const int> left_in_files = {});
