@@ -30,8 +30,7 @@ class Numbers:
 
     def __init__(self, output, does, file):
         if does == "generate":
-            lines = [json.loads(line) for line in (output / "answers.jsonl").read_text().splitlines()]
-            self.answers = {line["id"]: line["tokens"] for line in lines}
+            self.answers = program.answers(output)
             return
         if does == "score":
             with h5py.File(output / "scores.h5") as scores:
