@@ -6,6 +6,7 @@
 #include "ops/cached_attention.hpp"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softplus.h>
 
@@ -43,9 +44,12 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
   const bool gated = config.attention_output_gate && !config.separate_gate;
   const at::Tensor queries =
       normalised(config, gated ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm);
-  const at::Tensor keys = normalised(
-      config, project(parameters.k_proj, parameters.k_bias, config.key_value_heads), parameters.k_norm);
-  const at::Tensor values = project(parameters.v_proj, parameters.v_bias, config.key_value_heads);
+  const at::Tensor projected_keys = project(parameters.k_proj, parameters.k_bias, config.key_value_heads);
+  const at::Tensor keys = normalised(config, projected_keys, parameters.k_norm);
+  at::Tensor values = config.values_are_keys
+                          ? projected_keys
+                          : project(parameters.v_proj, parameters.v_bias, config.key_value_heads);
+  if (config.value_norm) values = block_norm(config, values, parameters.v_norm);
   const auto turned = [&](const at::Tensor& heads) {
     return rotary.cos.defined() ? ops::apply_rotary(heads, rotary) : heads;
   };
@@ -76,13 +80,13 @@ AttentionParameters attention_parameters(const ModelConfig& config, const LayerV
   namespace names = blocks::attention;
   AttentionParameters out{.q_proj = layer.weight(names::kQProj),
                           .k_proj = layer.weight(names::kKProj),
-                          .v_proj = layer.weight(names::kVProj),
+                          .v_proj = config.values_are_keys ? ops::Weight{} : layer.weight(names::kVProj),
                           .o_proj = layer.weight(names::kOProj),
                           .window = window};
   if (config.attention_bias) {
     out.q_bias = layer[names::kQBias];
     out.k_bias = layer[names::kKBias];
-    out.v_bias = layer[names::kVBias];
+    if (!config.values_are_keys) out.v_bias = layer[names::kVBias];
   }
   if (config.separate_gate) out.gate_proj = layer.weight(names::kGateProj);
   if (config.attention_output_bias) out.o_bias = layer[names::kOBias];
@@ -90,6 +94,7 @@ AttentionParameters attention_parameters(const ModelConfig& config, const LayerV
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   out.q_norm = layer[names::kQNorm];
   out.k_norm = layer[names::kKNorm];
+  if (config.value_norm) out.v_norm.value = at::ones({config.head_dim}, out.k_norm.value.options());
   return out;
 }
 

@@ -20,7 +20,9 @@ struct AttentionParameters {
   /// Query projection [heads x head_dim, hidden]; with a gate but no gate_proj, of each head query rows, then gate
   /// rows.
   ops::Weight q_proj;
-  ops::Weight k_proj, v_proj;  ///< key and value projections [key heads x head_dim, hidden]
+  ops::Weight k_proj;  ///< key projection [key heads x head_dim, hidden]
+  /// Value projection, of the same shape; undefined where values are what k_proj makes.
+  ops::Weight v_proj;
   /// Projection of the gate [heads x head_dim, hidden] or [heads, hidden], if it has one of its own.
   ops::Weight gate_proj{};
   ops::Weight o_proj;  ///< output projection [hidden, heads x head_dim]
@@ -28,6 +30,8 @@ struct AttentionParameters {
   ops::Parameter q_bias{}, k_bias{}, v_bias{}, o_bias{};
   /// Weights of the norms of queries and keys, see QueryKeyNorm; undefined for none.
   ops::Parameter q_norm{}, k_norm{};
+  /// Ones [head_dim] for the norm of values, which has no weight; undefined for none.
+  ops::Parameter v_norm{};
   ops::Parameter sinks{};   ///< logit of each head's attention sink [heads]; undefined for none
   std::int64_t window = 0;  ///< tokens that a token attends to, itself included; 0: all before it
 };

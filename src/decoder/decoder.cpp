@@ -9,8 +9,10 @@
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/types.h>
 
+#include <functional>
 #include <type_traits>
 
 namespace sluice {
@@ -24,12 +26,17 @@ LayerParameters layer_parameters(const ModelConfig& model, const ParameterViews&
   const auto norm = [&](std::string_view name, bool is_there) {
     return is_there ? view[name] : ops::Parameter{};
   };
-  const bool has_mixer = config.has_mixer(index), has_mlp = config.has_mlp(index);
+  const bool has_mixer = config.has_mixer(index), has_mlp = config.has_mlp(index),
+             has_both = config.has_both_mlps(index);
   LayerParameters out{.config = config,
                       .input_norm = norm(blocks::norms::kInput, has_mixer),
                       .mlp_norm = norm(blocks::norms::before_mlp(config), has_mlp),
                       .behind_mixer = norm(blocks::norms::kPostAttention, has_mixer && config.branch_norms),
-                      .behind_mlp = norm(blocks::norms::kPostMlp, has_mlp && config.branch_norms)};
+                      .behind_mlp = norm(blocks::norms::kPostMlp, has_mlp && config.branch_norms),
+                      .behind_dense = norm(blocks::norms::kPostDense, has_both),
+                      .before_experts = norm(blocks::norms::kPreExperts, has_both),
+                      .behind_experts = norm(blocks::norms::kPostExperts, has_both),
+                      .scalar = view.buffer(blocks::norms::kLayerScalar)};
   switch (config.attention[layer]) {
     case AttentionKind::kNone:
       break;
@@ -56,13 +63,24 @@ LayerParameters layer_parameters(const ModelConfig& model, const ParameterViews&
     case MlpKind::kNone:
       break;
     case MlpKind::kDense:
-      out.dense = dense_mlp_parameters(view);
+      out.dense = dense_mlp_parameters(config, view);
       break;
     case MlpKind::kMoe:
       out.moe = moe_parameters(config, view);
       break;
+    case MlpKind::kDenseAndMoe:
+      out.dense = dense_mlp_parameters(config, view);
+      out.moe = moe_parameters(config, view);
+      break;
   }
   return out;
+}
+
+/// The model's factor of embeddings, rounded to the type of the weights where the model has it so.
+double embedding_factor(const ModelConfig& config, const ParameterViews& views) {
+  if (!config.rounded_embedding_factor) return config.embedding_factor;
+  const at::ScalarType type = views[blocks::embedding_and_head::kEmbedding].value.scalar_type();
+  return at::scalar_tensor(config.embedding_factor, at::kFloat).to(type).item<double>();
 }
 
 }  // namespace
@@ -70,6 +88,7 @@ LayerParameters layer_parameters(const ModelConfig& model, const ParameterViews&
 Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t positions,
                  ops::VocabularyExchange* vocabulary, const ops::Dropout* dropout, Adapters adapters)
     : config_(config),
+      embedding_factor_(embedding_factor(config, views)),
       embedding_(views[blocks::embedding_and_head::kEmbedding]),
       final_norm_(views[blocks::norms::kFinal]),
       head_(views.weight(blocks::embedding_and_head::kHead, dropout, adapters)),
@@ -92,12 +111,12 @@ at::Tensor Decoder::embedded(const at::Tensor& ids, const at::Tensor& rows) cons
   std::vector<std::int64_t> shape = ids.sizes().vec();
   shape.push_back(config_.hidden_size);
   at::Tensor out = rows.view(shape);
-  return config_.embedding_factor == 1 ? out : out.mul_(config_.embedding_factor);
+  return embedding_factor_ == 1 ? out : out.mul_(embedding_factor_);
 }
 
 at::Tensor Decoder::lookup_gradient(const at::Tensor& d_out) const {
   const at::Tensor rows = d_out.reshape({-1, config_.hidden_size});
-  return config_.embedding_factor == 1 ? rows : rows * config_.embedding_factor;
+  return embedding_factor_ == 1 ? rows : rows * embedding_factor_;
 }
 
 void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out) const {
@@ -178,32 +197,61 @@ at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingReco
                                  const at::Tensor& probability_grad, ops::TokenExchange& exchange,
                                  const at::Tensor& d_out) const {
   const LayerParameters& p = parameters(index);
-  if (!config_.has_mlp(index)) return mixed;
+  const auto scaled = [&](const at::Tensor& x) {
+    return p.scalar.defined() ? x * p.scalar.to(x.scalar_type()) : x;
+  };
+  if (!config_.has_mlp(index)) return scaled(mixed);
+  if (p.moe) {
+    const at::Tensor d_sum = d_out.defined() ? scaled(d_out) : d_out;
+    return scaled(experts_sublayer(index, mixed, record, sums, probability_grad, exchange, d_sum));
+  }
+  const bool needs_output = !d_out.defined() || p.behind_mlp.value.defined() || p.scalar.defined();
+  const at::Tensor tokens = block_norm(config_, mixed, p.mlp_norm).reshape({-1, config_.hidden_size});
+  const at::Tensor fed =
+      dense_mlp(*p.dense, tokens, needs_output ? ops::Purpose::kOutput : ops::Purpose::kGraph);
+  return scaled(with_branch(mixed, fed.view_as(mixed), p.behind_mlp));
+}
+
+at::Tensor Decoder::experts_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record,
+                                     RoutingSums& sums, const at::Tensor& probability_grad,
+                                     ops::TokenExchange& exchange, const at::Tensor& d_out) const {
+  const LayerParameters& p = parameters(index);
+  const bool has_norm = p.behind_mlp.value.defined(), has_dense = p.dense.has_value();
   const auto rows = [&](const at::Tensor& x) { return x.reshape({-1, config_.hidden_size}); };
   const at::Tensor tokens = rows(block_norm(config_, mixed, p.mlp_norm));
-  const bool is_for_graph = d_out.defined(), has_norm = p.behind_mlp.value.defined();
-  if (!p.moe) {
-    const bool needs_output = !is_for_graph || has_norm;
-    const at::Tensor fed =
-        dense_mlp(*p.dense, tokens, needs_output ? ops::Purpose::kOutput : ops::Purpose::kGraph);
-    return with_branch(mixed, fed.view_as(mixed), p.behind_mlp);
-  }
-  const auto feed = [&](const at::Tensor& d_fed) {
-    return moe_block(config_, *p.moe, tokens, record, sums, probability_grad, exchange, d_fed);
+  const at::Tensor of_experts = has_dense ? rows(block_norm(config_, mixed, p.before_experts)) : tokens;
+  const MoeInputs inputs{of_experts, config_.router.scales_input ? rows(mixed) : of_experts};
+  at::Tensor dense;
+  const auto feed_dense = [&] {
+    if (has_dense) dense = block_norm(config_, dense_mlp(*p.dense, tokens), p.behind_dense);
   };
-  if (!is_for_graph) {
-    const at::Tensor fed = feed({});
+  const auto feed = [&](const at::Tensor& d_fed, const std::function<void()>& meanwhile) {
+    return moe_block(config_, *p.moe, inputs, record, sums, probability_grad, exchange, d_fed, meanwhile);
+  };
+  if (!d_out.defined()) {
+    at::Tensor fed = feed({}, feed_dense);
     if (has_norm && !at::GradMode::is_enabled()) record.output = fed;
+    if (has_dense) fed = dense + block_norm(config_, fed, p.behind_experts);
     return with_branch(mixed, fed.view_as(mixed), p.behind_mlp);
   }
   at::Tensor d_fed = branch_gradient(rows(d_out));
-  if (has_norm) {
-    const at::Tensor before = record.output.detach().requires_grad_(true);
-    d_fed = ops::graph_gradient(block_norm(config_, before, p.behind_mlp), before, d_fed);
+  if (!has_norm) return at::add(mixed, feed(d_fed, {}).view_as(mixed), config_.residual_factor);
+  const auto through_norm = [&](const at::Tensor& before, const ops::Parameter& norm,
+                                const at::Tensor& d_behind) {
+    const at::Tensor input = before.detach().requires_grad_(true);
+    return ops::graph_gradient(block_norm(config_, input, norm), input, d_behind);
+  };
+  if (!has_dense) {
+    d_fed = through_norm(record.output, p.behind_mlp, d_fed);
+    return at::add(mixed, ops::with_gradient(feed(d_fed, {}), d_fed).view_as(mixed), config_.residual_factor);
   }
-  const at::Tensor fed = feed(d_fed);
-  return at::add(mixed, (has_norm ? ops::with_gradient(fed, d_fed) : fed).view_as(mixed),
-                 config_.residual_factor);
+  feed_dense();
+  const at::Tensor before = record.output.detach().requires_grad_(true);
+  const at::Tensor behind = block_norm(config_, before, p.behind_experts);
+  const at::Tensor d_sum = through_norm(dense + behind, p.behind_mlp, d_fed);
+  d_fed = ops::graph_gradient(behind, before, d_sum);
+  const at::Tensor fed = ops::with_gradient(dense, d_sum) + ops::with_gradient(feed(d_fed, {}), d_fed);
+  return at::add(mixed, fed.view_as(mixed), config_.residual_factor);
 }
 
 void Decoder::participate_without_tokens(int index, ops::TokenExchange& exchange) const {
@@ -236,8 +284,8 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets,
   const at::AutoGradMode grad_mode(want_grad);
   const at::Tensor input = x.detach().requires_grad_(want_grad);
   const at::Tensor hidden = head_input(input).view({-1, config_.hidden_size});
-  const ops::CrossEntropy loss =
-      ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(), coefficients, beside, vocabulary_);
+  const ops::CrossEntropy loss = ops::linear_cross_entropy(hidden.detach(), head_, targets.flatten(),
+                                                           coefficients, beside, vocabulary_, logit_cap());
   Head made{loss.losses.view_as(targets), {}, {}, loss.distribution, loss.taught};
   if (want_grad)
     made.d_x = ops::graph_gradient(hidden, input, loss.d_hidden);
@@ -248,8 +296,8 @@ Decoder::Head Decoder::head(const at::Tensor& x, const at::Tensor& targets,
 
 void Decoder::serve_head(const ops::LossCoefficients& coefficients, const ops::BesideTargets& beside) const {
   const at::Tensor no_targets = at::empty({0}, at::TensorOptions(device_).dtype(at::kLong));
-  static_cast<void>(
-      ops::linear_cross_entropy(no_tokens(), head_, no_targets, coefficients, beside, vocabulary_));
+  static_cast<void>(ops::linear_cross_entropy(no_tokens(), head_, no_targets, coefficients, beside,
+                                              vocabulary_, logit_cap()));
 }
 
 at::Tensor Decoder::no_tokens() const {
@@ -258,7 +306,7 @@ at::Tensor Decoder::no_tokens() const {
 
 at::Tensor Decoder::logits(const at::Tensor& x) const {
   const at::NoGradGuard no_grad;
-  return ops::logits(x.size(0) == 0 ? x : head_input(x), head_, vocabulary_);
+  return ops::logits(x.size(0) == 0 ? x : head_input(x), head_, vocabulary_, logit_cap());
 }
 
 }  // namespace sluice

@@ -32,6 +32,9 @@ struct LayerParameters {
   ops::Parameter input_norm, mlp_norm;
   /// Weights [hidden] of the norms behind them; undefined for none.
   ops::Parameter behind_mixer, behind_mlp;
+  /// Weights [hidden] of the norms of a dense MLP and experts side by side; undefined for other layers.
+  ops::Parameter behind_dense, before_experts, behind_experts;
+  at::Tensor scalar;  ///< constant that the layer's result is multiplied by, [1] float32; undefined for none
   std::variant<std::monostate, AttentionParameters, LatentAttentionParameters, DeltaNetParameters,
                ShortConvParameters, Mamba2Parameters>
       mixer{};
@@ -152,7 +155,16 @@ class Decoder {
   /// What the head multiplies, for the last hidden states x [..., hidden], of the same shape.
   [[nodiscard]] at::Tensor head_input(const at::Tensor& x) const;
 
+  /// What the MLP of a layer with experts adds to `mixed` [b, L, hidden], as with_branch() adds it; arguments as those of
+  /// mlp_sublayer().
+  [[nodiscard]] at::Tensor experts_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record,
+                                            RoutingSums& sums, const at::Tensor& probability_grad,
+                                            ops::TokenExchange& exchange, const at::Tensor& d_out) const;
+
+  [[nodiscard]] float logit_cap() const { return static_cast<float>(config_.logit_cap); }
+
   ModelConfig config_;
+  double embedding_factor_;  ///< factor of embeddings, as it is rounded
   ops::Parameter embedding_, final_norm_;
   ops::Weight head_;
   std::vector<LayerParameters> layers_;

@@ -5,17 +5,26 @@
 #include "model/blocks/router.hpp"
 #include "model/blocks/shared_expert.hpp"
 #include "ops/activation.hpp"
+#include "ops/norm.hpp"
 #include "ops/router.hpp"
 
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/sigmoid.h>
 
+#include <cmath>
+
 namespace sluice {
 namespace {
 
-DenseMlpParameters swiglu_parameters(const LayerViews& layer, const blocks::SwigluNames& names) {
-  return {layer.weight(names.gate_proj), layer.weight(names.up_proj), layer.weight(names.down_proj)};
+bool is_gelu(const ModelConfig& config) { return config.gate_activation == GateActivation::kGeluTanh; }
+
+DenseMlpParameters swiglu_parameters(const ModelConfig& config, const LayerViews& layer,
+                                     const blocks::SwigluNames& names) {
+  return {layer.weight(names.gate_proj),
+          layer.weight(names.up_proj),
+          layer.weight(names.down_proj),
+          {.is_gelu = is_gelu(config)}};
 }
 
 /// The completion that is called for the trained unit's experts.
@@ -29,7 +38,7 @@ ops::ExpertParameters expert_parameters(const ModelConfig& config, const LayerVi
   ops::ExpertParameters out{layer.weight(names::kGateUpProj), layer.weight(names::kDownProj),
                             expert_completion(layer)};
   out.gating = {static_cast<float>(config.swiglu_limit), static_cast<float>(config.swiglu_slope),
-                config.gate_up_order == GateUpOrder::kInterleaved};
+                config.gate_up_order == GateUpOrder::kInterleaved, is_gelu(config)};
   if (!config.expert_bias) return out;
   out.gate_up_bias = layer[names::kGateUpBias];
   out.down_bias = layer[names::kDownBias];
@@ -57,6 +66,14 @@ ops::RouterOptions router_options(const ModelConfig& config, const MoeParameters
           .correction_bias = parameters.correction_bias};
 }
 
+/// What a router multiplies, for its tokens x [T, hidden].
+at::Tensor router_input(const ModelConfig& config, const MoeParameters& parameters, const at::Tensor& x) {
+  if (!config.router.scales_input) return x;
+  // Rounded as transformers does: behind the norm, the scale and the factor.
+  return ops::rms_norm(x, parameters.input_scale, config.rms_norm_eps) *
+         (1 / std::sqrt(static_cast<double>(config.hidden_size)));
+}
+
 void add_routing(const ops::Routing& routing, const at::Tensor& counted, std::int64_t experts,
                  RoutingSums& sums) {
   const at::NoGradGuard no_grad;
@@ -71,39 +88,47 @@ void add_routing(const ops::Routing& routing, const at::Tensor& counted, std::in
 
 }  // namespace
 
-DenseMlpParameters dense_mlp_parameters(const LayerViews& layer) {
-  return swiglu_parameters(layer, blocks::dense_mlp::kNames);
+DenseMlpParameters dense_mlp_parameters(const ModelConfig& config, const LayerViews& layer) {
+  return swiglu_parameters(config, layer, blocks::dense_mlp::kNames);
 }
 
 MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer) {
   MoeParameters out{layer.weight(blocks::router::weight_name(config)),
                     config.router.has_bias ? layer[blocks::router::kBias] : ops::Parameter(),
                     layer.buffer(blocks::router::kCorrectionBias), expert_parameters(config, layer)};
+  if (config.router.scales_input) out.input_scale = layer[blocks::router::kInputScale];
+  if (config.router.has_expert_scales) out.expert_scales = layer[blocks::router::kExpertScales];
   if (!blocks::shared_expert::is_in(config)) return out;
-  out.shared = {swiglu_parameters(layer, blocks::shared_expert::names(config))};
+  out.shared = {swiglu_parameters(config, layer, blocks::shared_expert::names(config))};
   if (config.shared_expert_gate) out.shared->gate = layer.weight(blocks::shared_expert::kGate);
   return out;
 }
 
 at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x, ops::Purpose purpose) {
-  const at::Tensor hidden =
-      ops::swiglu(ops::linear(x, parameters.gate_proj), ops::linear(x, parameters.up_proj));
+  const at::Tensor hidden = ops::swiglu(ops::linear(x, parameters.gate_proj),
+                                        ops::linear(x, parameters.up_proj), parameters.gating);
   return ops::linear(hidden, parameters.down_proj, purpose);
 }
 
-at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters, const at::Tensor& x,
+at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters, const MoeInputs& x,
                      RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
-                     ops::TokenExchange& exchange, const at::Tensor& d_out) {
-  const ops::Routing routing =
-      ops::route(x, parameters.router, router_options(config, parameters), record.chosen,
-                 {probability_grad, record.counted, record.z_scale}, parameters.router_bias);
+                     ops::TokenExchange& exchange, const at::Tensor& d_out,
+                     const std::function<void()>& meanwhile) {
+  ops::Routing routing = ops::route(
+      router_input(config, parameters, x.router), parameters.router, router_options(config, parameters),
+      record.chosen, {probability_grad, record.counted, record.z_scale}, parameters.router_bias);
   if (!record.chosen.defined()) {
     record.chosen = routing.experts;
     if (sums.expert_tokens.defined()) add_routing(routing, record.counted, config.experts, sums);
   }
-  ops::Experts experts(x, parameters.experts, routing, exchange, d_out);
+  if (parameters.expert_scales.value.defined())
+    routing.weights = routing.weights * ops::in_graph(parameters.expert_scales, routing.weights)
+                                            .to(routing.weights.scalar_type())
+                                            .index({routing.experts});
+  ops::Experts experts(x.experts, parameters.experts, routing, exchange, d_out);
+  if (meanwhile) meanwhile();
   if (!parameters.shared) return experts.output();
-  const at::Tensor shared = shared_expert(*parameters.shared, x);  // computed while the tokens travel
+  const at::Tensor shared = shared_expert(*parameters.shared, x.experts);  // computed while the tokens travel
   return experts.output() + shared;
 }
 

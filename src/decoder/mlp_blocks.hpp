@@ -6,6 +6,7 @@
 #include "ops/experts.hpp"
 #include "ops/linear.hpp"
 
+#include <functional>
 #include <optional>
 
 namespace sluice {
@@ -13,6 +14,7 @@ namespace sluice {
 struct DenseMlpParameters {
   ops::Weight gate_proj, up_proj;  ///< gate and up projections [intermediate, hidden]
   ops::Weight down_proj;           ///< down projection [hidden, intermediate]
+  ops::Gating gating{};            ///< form of the gate, without a limit
 };
 
 /// An expert that every token passes through, weighted by the sigmoid of its gate if it has one.
@@ -26,12 +28,14 @@ struct MoeParameters {
   ops::Parameter router_bias;  ///< bias of the router [experts]; undefined for none
   /// [experts] or [1, experts] float32, added to the scores for the choice alone; undefined for none
   at::Tensor correction_bias;
-  ops::ExpertParameters experts;  ///< experts that this rank holds
+  ops::ExpertParameters experts;   ///< experts that this rank holds
+  ops::Parameter input_scale{};    ///< factors of the router's normalised input [hidden]; undefined for none
+  ops::Parameter expert_scales{};  ///< factors of the weights of each expert [experts]; undefined for none
   std::optional<SharedExpertParameters> shared{};
 };
 
 /// The weights of a dense layer.
-[[nodiscard]] DenseMlpParameters dense_mlp_parameters(const LayerViews& layer);
+[[nodiscard]] DenseMlpParameters dense_mlp_parameters(const ModelConfig& config, const LayerViews& layer);
 /// The weights of a layer with experts.
 [[nodiscard]] MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer);
 
@@ -60,14 +64,19 @@ struct RoutingRecord {
 [[nodiscard]] at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x,
                                    ops::Purpose purpose = ops::Purpose::kOutput);
 
+/// Tokens [T, hidden] for a mixture of experts: what its experts get, and what its router gets.
+struct MoeInputs {
+  at::Tensor experts, router;
+};
+
 /// Collective over the ranks of `exchange`, in the first pass and in backward (see ops::experts). Mixture of
-/// experts of x [T, hidden], with a result of the same shape. Fills `record` on the first pass and repeats
+/// experts of x, with a result [T, hidden]; `meanwhile` runs while the tokens travel. Fills `record` on the first pass and repeats
 /// its choice on a later one; adds to `sums`, for tokens that count, on the first pass alone. With `d_out`
 /// [T, hidden], the gradient of its output, the pass is for its graph alone, as in ops::Experts.
 /// `probability_grad` [experts] float32 is read during backward (see ops::route); may be undefined.
 [[nodiscard]] at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
-                                   const at::Tensor& x, RoutingRecord& record, RoutingSums& sums,
+                                   const MoeInputs& x, RoutingRecord& record, RoutingSums& sums,
                                    const at::Tensor& probability_grad, ops::TokenExchange& exchange,
-                                   const at::Tensor& d_out = {});
+                                   const at::Tensor& d_out = {}, const std::function<void()>& meanwhile = {});
 
 }  // namespace sluice

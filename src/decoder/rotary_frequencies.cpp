@@ -26,10 +26,8 @@ at::Tensor yarn_frequencies(const RotaryConfig& rotary) {
   return 1.0 / (rotary.factor * period) * (1 - kept) + 1.0 / period * kept;
 }
 
-}  // namespace
-
-at::Tensor rotary_frequencies(const RotaryConfig& rotary) {
-  const at::NoGradGuard no_grad;
+/// Frequencies of all pairs, by the scaling.
+at::Tensor frequencies_of_all(const RotaryConfig& rotary) {
   switch (rotary.scaling) {
     case RotaryScaling::kNone:
       break;
@@ -39,6 +37,15 @@ at::Tensor rotary_frequencies(const RotaryConfig& rotary) {
       return yarn_frequencies(rotary);
   }
   return 1.0 / periods(rotary);
+}
+
+}  // namespace
+
+at::Tensor rotary_frequencies(const RotaryConfig& rotary) {
+  const at::NoGradGuard no_grad;
+  at::Tensor frequencies = frequencies_of_all(rotary);
+  if (rotary.turning_pairs > 0) frequencies.slice(0, rotary.turning_pairs).zero_();
+  return frequencies;
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "export/export_writer.hpp"
 
 #include "base/boxes/transpose.hpp"
+#include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "base/fault.hpp"
 #include "base/text.hpp"
@@ -148,13 +149,21 @@ void ExportWriter::write_block_scales(const ExportMove& move) {
   }
 }
 
+void ExportWriter::write_buffer(const ExportMove& move, std::int64_t first, std::int64_t count,
+                                std::byte* out) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  values_.read_buffers(move.arena + first, count, values.data());
+  convert_elements(reinterpret_cast<const std::byte*>(values.data()), DType::kFloat32, out, move.dtype,
+                   count);
+}
+
 void ExportWriter::convert(const ExportMove& move) {
   const std::int64_t size = size_of(move.dtype);
   for (std::int64_t done = 0; done < move.count;) {
     const std::span<std::byte> room = room_at(move.offset + done * size, size);
     const std::int64_t count = std::min(move.count - done, std::ssize(room) / size);
     if (move.is_buffer)
-      values_.read_buffers(move.arena + done, count, reinterpret_cast<float*>(room.data()));
+      write_buffer(move, done, count, room.data());
     else
       values_.read(move.arena + done, count, move.dtype, room.data());
     staged_ += count * size;

@@ -57,6 +57,8 @@ class ExportWriter {
   void write_header(const WeightFile& layout);
   void write_directly(const ExportMove& move, const std::byte* values);
   void convert(const ExportMove& move);
+  /// Writes `count` elements of a persistent buffer, from element `first` of the move on, to `out`.
+  void write_buffer(const ExportMove& move, std::int64_t first, std::int64_t count, std::byte* out);
   [[nodiscard]] const float* numbers(std::int64_t begin, std::int64_t count);
   void require_finite() const;
   void write_codes(const ExportMove& move);

@@ -156,9 +156,11 @@ bool is_activation_scale(std::string_view name) {
 std::optional<IgnoredKey> ignored_key(std::string_view name) {
   for (const std::string_view prefix : {"model.visual.", "visual.", "model.vision_tower.", "vision_tower."})
     if (name.starts_with(prefix)) return IgnoredKey{"vision tower", false, ForeignPart::kVisionTower};
-  for (const std::string_view prefix : {"mm_projector.", "multi_modal_projector."})
+  for (const std::string_view prefix : {"mm_projector.", "multi_modal_projector.", "model.embed_vision."})
     if (name.starts_with(prefix))
       return IgnoredKey{"vision tower's projector", false, ForeignPart::kVisionTower};
+  for (const std::string_view prefix : {"model.audio_tower.", "model.embed_audio."})
+    if (name.starts_with(prefix)) return IgnoredKey{"audio tower", false, ForeignPart::kVisionTower};
   if (name.find(".self_attn.indexer.") != std::string_view::npos)
     return IgnoredKey{"indexer of sparse attention", false, ForeignPart::kIndexer};
   for (const std::string_view prefix : {"mtp.", "model.mtp.", "model.mtp_"})

@@ -79,6 +79,11 @@ struct TensorInfo {
   [[nodiscard]] std::int64_t element_count() const { return sluice::element_count(shape); }
 };
 
+/// Whether a tensor is a persistent buffer that nothing moves: one that is no correction bias of a router.
+[[nodiscard]] inline bool is_constant(const TensorInfo& tensor) {
+  return tensor.kind == TensorKind::kPersistentBuffer && tensor.role != Role::kRouter;
+}
+
 /// Range of elements [begin, begin + count) of the manifest's tensor number `tensor`, row-major.
 struct TensorRange {
   int tensor = 0;

@@ -165,6 +165,7 @@ ModelConfig ModelConfig::of_layer(int layer) const {
   own.attention_heads = heads.queries;
   own.key_value_heads = heads.keys_and_values;
   own.head_dim = heads.size;
+  own.values_are_keys = heads.values_are_keys;
   return own;
 }
 

@@ -100,7 +100,7 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
 void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model) {
   model.experts = config.integer({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
                                  {}, 1, kMaxExperts);
-  model.experts_per_token = config.integer({"num_experts_per_tok", "moe_k"});
+  model.experts_per_token = config.integer({"num_experts_per_tok", "moe_k", "top_k_experts"});
   if (model.experts_per_token > model.experts)
     config.refuse("num_experts_per_tok", fmt::format("at most the number of experts, {}", model.experts));
   model.expert_intermediate_size = config.integer({width_key});

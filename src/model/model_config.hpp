@@ -13,12 +13,16 @@
 
 namespace sluice {
 
-/// Feed-forward part of a layer; kNone: the layer is its token mixer alone.
-enum class MlpKind : std::uint8_t { kNone, kDense, kMoe };
+/// Feed-forward part of a layer. kNone: the layer is its token mixer alone; kDenseAndMoe: a dense MLP and experts
+/// side by side, each with norms of its own, whose sum is the layer's.
+enum class MlpKind : std::uint8_t { kNone, kDense, kMoe, kDenseAndMoe };
 /// Kind of a layer's token mixer: none, so that the layer is its MLP alone; softmax attention to all earlier
 /// tokens or to a window of them, latent attention, whose keys and values come from one latent vector per
 /// token, a gated delta net, a gated short convolution, or Mamba-2.
 enum class AttentionKind : std::uint8_t { kNone, kFull, kSliding, kLatent, kLinear, kShortConv, kMamba2 };
+
+/// Function of an MLP's gates: x sigmoid(x), or GELU as its formula with tanh has it.
+enum class GateActivation : std::uint8_t { kSilu, kGeluTanh };
 
 /// Order of the rows of experts' joint gate and up: all gates, then all ups; or alternating, gate 0, up 0,
 /// gate 1, up 1 and so on.
@@ -44,6 +48,7 @@ enum class RotaryScaling : std::uint8_t {
 struct RotaryConfig {
   std::int64_t dim = 0;  ///< entries of a head that are rotated, an even number; 0: none
   double theta = 10000;
+  std::int64_t turning_pairs = 0;  ///< number of the first pairs, which alone turn; 0: all do
   RotaryScaling scaling = RotaryScaling::kNone;
   double factor = 1;
   /// Pairs, as real numbers, between which frequencies are blended; they differ with kYarn.
@@ -110,7 +115,11 @@ enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 /// Router: the choice of experts and their weights from a token's logits.
 struct RouterConfig {
   RouterScore score = RouterScore::kSoftmax;
-  bool has_bias = false;  ///< whether the logits have a trained bias
+  /// Whether tokens are normalised, without a weight, and scaled by a trained vector and hidden_size^-0.5 before they
+  /// are multiplied; they are the hidden states then, not what experts get.
+  bool scales_input = false;
+  bool has_expert_scales = false;  ///< whether the weights of each expert have a trained factor, applied last
+  bool has_bias = false;           ///< whether the logits have a trained bias
   bool has_correction_bias =
       false;  ///< whether a float32 bias is added to the scores for the choice of experts alone
   /// Whether checkpoints give the bias the shape [1, experts], not [experts].
@@ -140,6 +149,7 @@ struct AttentionHeads {
   std::int64_t queries = 0;          ///< heads of queries
   std::int64_t keys_and_values = 0;  ///< heads of keys and values; divides `queries`
   std::int64_t size = 0;             ///< entries of a head, even
+  bool values_are_keys = false;      ///< whether values are what the projection of keys makes
 
   bool operator==(const AttentionHeads&) const = default;
 };
@@ -166,6 +176,8 @@ struct ModelConfig {
   bool attention_output_bias = false;  ///< whether attention's output projection has a bias
   /// Whether each head has a sink: a logit that takes part in the softmax, but has no value.
   bool attention_sinks = false;
+  bool values_are_keys = false;  ///< whether values of attention are what the projection of keys makes
+  bool value_norm = false;       ///< whether values of attention are normalised by head, without a weight
   /// Factor of scores of full and sliding attention; nothing: 1 / sqrt(head_dim).
   std::optional<double> score_factor;
   /// Dropout of attention probabilities that config.json asks for; no block applies it.
@@ -182,10 +194,14 @@ struct ModelConfig {
   bool zero_centred_norms = false;
   /// Whether what token mixers and MLPs make is normalised before it is added to the hidden states.
   bool branch_norms = false;
-  bool unrounded_norms = false;        ///< whether norms multiply by the weight before they round
-  double embedding_factor = 1;         ///< factor of embeddings
-  double residual_factor = 1;          ///< factor of what token mixers and MLPs add to the hidden states
-  double logit_divisor = 1;            ///< divisor of logits
+  bool layer_scalars = false;    ///< whether each layer's hidden states are multiplied by a stored constant
+  bool unrounded_norms = false;  ///< whether norms multiply by the weight before they round
+  double embedding_factor = 1;   ///< factor of embeddings
+  /// Whether that factor is rounded to the type of the weights.
+  bool rounded_embedding_factor = false;
+  double logit_cap = 0;        ///< bound c of the model's logits l, which become c tanh(l / c); 0: none
+  double residual_factor = 1;  ///< factor of what token mixers and MLPs add to the hidden states
+  double logit_divisor = 1;    ///< divisor of logits
   std::int64_t intermediate_size = 0;  ///< width of dense feed-forward layers
   SequenceLimit sequence_limit;
   std::int64_t max_positions = 0;        ///< max_position_embeddings; 0 if config.json has none
@@ -210,7 +226,8 @@ struct ModelConfig {
   std::int64_t shared_expert_intermediate_size = 0;
   bool shared_expert_gate = false;  ///< whether that expert's output is weighted by a sigmoid gate
   bool expert_bias = false;         ///< whether each expert's projections have biases
-  GateUpOrder gate_up_order = GateUpOrder::kHalves;  ///< order of the rows of experts.gate_up_proj
+  GateActivation gate_activation = GateActivation::kSilu;  ///< function of the gates of all MLPs
+  GateUpOrder gate_up_order = GateUpOrder::kHalves;        ///< order of the rows of experts.gate_up_proj
   double swiglu_limit = 0;  ///< limit at which routed experts clamp gate and up; 0 for none
   double swiglu_slope = 1;  ///< factor of the gate within its sigmoid, where a limit is set
   RouterConfig router;
@@ -234,7 +251,12 @@ struct ModelConfig {
   }
   /// Whether a layer has a router and its experts.
   [[nodiscard]] bool has_experts(int layer) const {
-    return layers[static_cast<std::size_t>(layer)] == MlpKind::kMoe;
+    const MlpKind mlp = layers[static_cast<std::size_t>(layer)];
+    return mlp == MlpKind::kMoe || mlp == MlpKind::kDenseAndMoe;
+  }
+  /// Whether a layer has a dense MLP and experts side by side.
+  [[nodiscard]] bool has_both_mlps(int layer) const {
+    return layers[static_cast<std::size_t>(layer)] == MlpKind::kDenseAndMoe;
   }
   [[nodiscard]] int moe_layer_count() const;
   /// Index among all layers of MoE layer number `among`, which is below moe_layer_count().

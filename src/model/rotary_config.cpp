@@ -11,6 +11,8 @@ namespace sluice {
 namespace {
 
 constexpr const char* kParameters = "rope_parameters";
+// Scaling under which a part of the pairs of a whole head turns, as fast as if all did.
+constexpr const char* kProportional = "proportional";
 // Kinds of layers that may have settings of their own.
 constexpr const char* kFull = "full_attention";
 constexpr const char* kSliding = "sliding_attention";
@@ -83,8 +85,11 @@ void read_scaling(const ConfigReader& config, const ConfigReader& scaling, Rotar
   const std::string type = type_of(scaling);
   if (type == "default") return;
   if (type == "yarn") return read_yarn(config, scaling, rotary);
+  if (type == kProportional && scaling.positive({"factor"}, 1.0) == 1) return;
   if (type != "linear")
-    scaling.refuse(type_key(scaling), "'default', 'linear' or 'yarn': no other scaling is supported");
+    scaling.refuse(
+        type_key(scaling),
+        "'default', 'linear', 'yarn' or 'proportional' with factor 1: no other scaling is supported");
   rotary.scaling = RotaryScaling::kLinear;
   rotary.factor = scaling.positive({"factor"});
 }
@@ -117,6 +122,10 @@ RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigRe
   if (rotary.dim < 2 || rotary.dim % 2 != 0)
     holder(kShare).refuse(kShare, fmt::format("an even part of head_dim = {}", head_dim));
   if (nested) read_scaling(config, *nested, rotary);
+  if (nested && type_of(*nested) == kProportional) {
+    rotary.turning_pairs = rotary.dim / 2;
+    rotary.dim = head_dim;
+  }
   return rotary;
 }
 
@@ -151,11 +160,16 @@ void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, Mode
   for (const std::string& key : all.keys())
     if (key != kFull && key != kSliding)
       all.refuse(key.c_str(), fmt::format("settings of '{}' and '{}' alone", kFull, kSliding));
+  const auto head_dim_of = [&](AttentionKind kind) {
+    const auto first = std::ranges::find(model.attention, kind);
+    return model.of_layer(static_cast<int>(first - model.attention.begin())).head_dim;
+  };
   const auto read = [&](const char* kind) {
     const std::optional<ConfigReader> settings = all.object({kind});
     if (!settings) all.refuse(kind, "the rotary settings of these layers");
     if (!settings->has("rope_theta")) settings->refuse("rope_theta", "a number above 0");
-    return read_with(settings, config, {.partial_rotary_factor = partial_rotary_factor}, model.head_dim);
+    return read_with(settings, config, {.partial_rotary_factor = partial_rotary_factor},
+                     head_dim_of(kind == kFull ? AttentionKind::kFull : AttentionKind::kSliding));
   };
   const bool has_windows = std::ranges::count(model.attention, AttentionKind::kSliding) > 0;
   const bool has_full = std::ranges::count(model.attention, AttentionKind::kFull) > 0;

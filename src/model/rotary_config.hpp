@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// Reads theta, the share of a head that turns, and the scaling: default, linear or YaRN (arXiv 2309.00071),
+/// Reads theta, the share of a head that turns, and the scaling: default, linear, proportional or YaRN (arXiv 2309.00071),
 /// with the rules of transformers' modeling_rope_utils.py. Keys lie in rope_parameters or rope_scaling, or in
 /// older files beside all others. Error(kBadData) for every other scaling, for settings of single layers, and
 /// where rope_parameters and rope_scaling differ.

@@ -1,11 +1,14 @@
 // Gated activation of the feed-forward blocks.
 #pragma once
 
+#include "ops/runtime/gating.hpp"
+
 #include <ATen/core/Tensor.h>
 
 namespace sluice::ops {
 
-/// SwiGLU: silu(gate) * up for two tensors of one shape and dtype; computed in float32, rounded once.
-[[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+/// SwiGLU: silu(gate) * up for two tensors of one shape and dtype, or gelu(gate) * up if `gating`, which has no limit,
+/// says so; computed in float32, rounded once.
+[[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, const Gating& gating = {});
 
 }  // namespace sluice::ops

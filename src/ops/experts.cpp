@@ -253,6 +253,7 @@ struct First : node::Function<First> {
     context->saved_data["limit"] = static_cast<double>(inputs.parameters.gating.limit);
     context->saved_data["slope"] = static_cast<double>(inputs.parameters.gating.slope);
     context->saved_data["interleaved"] = inputs.parameters.gating.interleaved;
+    context->saved_data["is_gelu"] = inputs.parameters.gating.is_gelu;
     node::keep(context, "exchange", inputs.exchange);
     send(inputs.tokens, *inputs.exchange);
     return at::empty({0}, x.options());
@@ -263,7 +264,7 @@ struct First : node::Function<First> {
     ExchangeOfNode exchange(*node::kept_pointer<TokenExchange>(context, "exchange"));
     const Gating gating{static_cast<float>(context->saved_data["limit"].toDouble()),
                         static_cast<float>(context->saved_data["slope"].toDouble()),
-                        context->saved_data["interleaved"].toBool()};
+                        context->saved_data["interleaved"].toBool(), context->saved_data["is_gelu"].toBool()};
     auto [d_x, d_weights] = receive_and_run_backward(
         {node::kept_weight(context, "gate_up"), node::kept_weight(context, "down"),
          node::kept_pointer<const ExpertCompletion>(context, "completion"),

@@ -36,6 +36,16 @@ bool fits(std::int64_t tokens, const at::Tensor& weight) {
   return tokens * weight.size(0) * weight.element_size() <= kKeptLogitBytes;
 }
 
+/// Bounds logits l in place by c: c tanh(l / c), rounded after each step; c = 0 leaves them as they are.
+void bound(at::Tensor& logits, float cap) {
+  if (cap > 0) logits.div_(cap).tanh_().mul_(cap);
+}
+
+/// Derivative of bounded logits by what they were, float32 of their shape; undefined without a bound.
+at::Tensor bound_slopes(const at::Tensor& bounded, float cap) {
+  return cap > 0 ? 1 - (bounded.to(at::kFloat) / cap).square_() : at::Tensor();
+}
+
 /// Initial sums, over no logits.
 LogitSums empty_sums(const at::Tensor& hidden) {
   const std::int64_t tokens = hidden.size(0);
@@ -185,9 +195,10 @@ class BesideGroup {
 class TokenGroup {
  public:
   /// `hidden` and `targets` are this rank's tokens of the call. `keep`: whether logits are kept from losses to
-  /// gradient.
+  /// gradient. `logit_cap`: bound of the logits, 0 for none.
   TokenGroup(VocabularyExchange& vocabulary, const TokenPiece& piece, const at::Tensor& hidden,
-             const Weight& w, const at::Tensor& targets, const BesideTargets& beside, bool keep)
+             const Weight& w, const at::Tensor& targets, const BesideTargets& beside, bool keep,
+             float logit_cap)
       : vocabulary_(vocabulary),
         piece_(piece),
         hidden_(vocabulary.gather(piece, own(hidden))),
@@ -196,6 +207,7 @@ class TokenGroup {
         sums_(empty_sums(hidden_)),
         width_(tile_width(hidden_)),
         keep_(keep),
+        logit_cap_(logit_cap),
         beside_(beside, hidden_, vocabulary, piece) {
     if (!w.lora) return;
     DropoutDraw draw = dropout_draw(*w.lora);
@@ -228,8 +240,10 @@ class TokenGroup {
     for (std::int64_t first = 0; first < rows(); first += width_) {
       const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / width_)] : tile(first);
       const at::Tensor of_teacher = beside_.gradient(logits, id_of(first), coefficients);
+      const at::Tensor slopes = bound_slopes(logits, logit_cap_);
       on::logits_to_gradient(logits, id_of(first), targets_, sums_, of_targets);
       if (of_teacher.defined()) logits.add_(of_teacher);
+      if (slopes.defined()) logits.mul_(slopes);
       ops::matmul(total, logits, rows_from(w_.value, first, width_), Into::kAdd);
       if (w_.grad.defined()) ops::matmul(rows_from(w_.grad, first, width_), logits.t(), hidden_, into);
       if (lora_) lora_->take(logits, first);
@@ -279,6 +293,7 @@ class TokenGroup {
   [[nodiscard]] at::Tensor tile(std::int64_t first) const {
     at::Tensor logits = ops::matmul(hidden_, rows_from(w_.value, first, width_).t());
     if (lora_) lora_->add_to(logits, first);
+    bound(logits, logit_cap_);
     return logits;
   }
 
@@ -290,6 +305,7 @@ class TokenGroup {
   LogitSums sums_;
   std::int64_t width_;
   bool keep_;
+  float logit_cap_;
   BesideGroup beside_;
   std::optional<LoraHead> lora_{};
   std::vector<at::Tensor> kept_{};
@@ -361,7 +377,7 @@ void check_targets(const at::Tensor& targets, std::int64_t vocabulary) {
 
 CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, const at::Tensor& targets,
                                   const LossCoefficients& coefficients, const BesideTargets& wanted,
-                                  VocabularyExchange* shared) {
+                                  VocabularyExchange* shared, float logit_cap) {
   const trace::Span span(trace::Kind::kOperation, "loss");
   const at::NoGradGuard no_grad;
   OwnVocabulary own(w.base.value.size(0));
@@ -389,7 +405,7 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, con
       return of_call.narrow(0, piece.own.begin, piece.own.count());
     };
     const bool keep = want_grad && fits(of_losses != nullptr ? all_tokens : piece.all(), w.base.value);
-    TokenGroup group(vocabulary, piece, rows, w, ids, beside, keep);
+    TokenGroup group(vocabulary, piece, rows, w, ids, beside, keep, logit_cap);
     const std::optional<TaughtLosses> taught = group.loss(part(result.losses));
     joined.add(group.distribution(), taught);
     if (!want_grad) part(result.greedy).copy_(group.greedy());
@@ -408,7 +424,7 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w, con
   return result;
 }
 
-at::Tensor logits(const at::Tensor& hidden, const Weight& w, VocabularyExchange* shared) {
+at::Tensor logits(const at::Tensor& hidden, const Weight& w, VocabularyExchange* shared, float logit_cap) {
   const trace::Span span(trace::Kind::kOperation, "logits");
   const at::NoGradGuard no_grad;
   OwnVocabulary own(w.base.value.size(0));
@@ -420,6 +436,7 @@ at::Tensor logits(const at::Tensor& hidden, const Weight& w, VocabularyExchange*
     const at::Tensor own_tokens = rows.narrow(0, piece.own.begin, piece.own.count());
     at::Tensor out = ops::matmul(vocabulary.gather(piece, own_tokens), w.base.value.t());
     if (w.lora) LoraHead(*w.lora, own_tokens, DropoutDraw{}, vocabulary, piece).add_to(out, 0);
+    bound(out, logit_cap);
     parts.push_back(vocabulary.columns(piece, out.to(at::kFloat)));
   }
   if (parts.empty()) return at::empty({0, vocabulary.vocabulary()}, rows.options().dtype(at::kFloat));

@@ -55,16 +55,17 @@ struct CrossEntropy {
 /// the losses. Error(kBadData) for a target outside [0, V) that is not kNoTarget.
 /// With a `vocabulary` exchange w has the rows of this rank alone, all ranks of the exchange take part, with the same
 /// kinds of coefficients and of `beside`, and w.grad gets the part of all ranks' tokens; DrawnTokens cannot be asked
-/// for.
+/// for. `logit_cap`: bound c of the logits l, which become c tanh(l / c); 0 for none.
 [[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w,
                                                 const at::Tensor& targets,
                                                 const LossCoefficients& coefficients,
                                                 const BesideTargets& beside = {},
-                                                VocabularyExchange* vocabulary = nullptr);
+                                                VocabularyExchange* vocabulary = nullptr,
+                                                float logit_cap = 0);
 
-/// Logits: hidden [T, H] times the transpose of w [V, H], as float32 [T, V]; for a few tokens. `vocabulary` as for
-/// linear_cross_entropy().
+/// Logits: hidden [T, H] times the transpose of w [V, H], as float32 [T, V]; for a few tokens. `vocabulary` and
+/// `logit_cap` as for linear_cross_entropy().
 [[nodiscard]] at::Tensor logits(const at::Tensor& hidden, const Weight& w,
-                                VocabularyExchange* vocabulary = nullptr);
+                                VocabularyExchange* vocabulary = nullptr, float logit_cap = 0);
 
 }  // namespace sluice::ops

@@ -137,12 +137,14 @@ TEST(RotaryConfig, settings_of_some_layers_are_refused) {
 }
 
 TEST(RotaryConfig, other_scalings_are_refused_by_name) {
-  for (const char* type : {"dynamic", "longrope", "llama3", "proportional", "mrope", "su"}) {
+  for (const char* type : {"dynamic", "longrope", "llama3", "mrope", "su"}) {
     expect_scaling_refused({{"rope_type", type}, {"factor", 4.0}},
-                           {"rope_parameters: rope_type", type, "'default', 'linear' or 'yarn'"});
+                           {"rope_parameters: rope_type", type, "'default', 'linear', 'yarn'"});
     expect_scaling_refused({{"type", type}},
-                           {"rope_parameters: type", type, "'default', 'linear' or 'yarn'"});
+                           {"rope_parameters: type", type, "'default', 'linear', 'yarn'"});
   }
+  expect_scaling_refused({{"rope_type", "proportional"}, {"factor", 4.0}},
+                         {"rope_parameters: rope_type", "proportional"});
   expect_scaling_refused({{"rope_type", 3}}, {"rope_parameters: rope_type", "found 3", "a text"});
 }
 

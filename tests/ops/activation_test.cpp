@@ -14,6 +14,14 @@ TEST(SwiGlu, matches_its_formula) {
                    {numbers({17, 33}, dtype) * 4, numbers({17, 33}, dtype, 2)}, {});
 }
 
+TEST(SwiGlu, matches_its_formula_with_gelu_by_tanh) {
+  for (const at::ScalarType dtype : kDTypes)
+    expect_matches(
+        [](const Tensors& in, const Parameters&) { return swiglu(in[0], in[1], {.is_gelu = true}); },
+        [](const Tensors& in, const Tensors&) { return at::gelu(in[0], "tanh") * in[1]; },
+        {numbers({17, 33}, dtype) * 4, numbers({17, 33}, dtype, 2)}, {});
+}
+
 TEST(SwiGlu, takes_halves_of_a_joint_matrix) {
   const at::Tensor joint = numbers({5, 24});
   const at::Tensor gate = joint.narrow(1, 0, 12);

@@ -17,23 +17,27 @@ struct Expected {
 
 double total(const at::Tensor& losses) { return losses.sum().item<double>(); }
 
-Expected formula(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor& targets, double scale) {
+/// `logit_cap`: bound of the logits, 0 for none.
+Expected formula(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor& targets, double scale,
+                 double logit_cap) {
   const at::Tensor h = hidden.detach().to(at::kDouble).requires_grad_();
   const at::Tensor weight = w.detach().to(at::kDouble).requires_grad_();
-  const at::Tensor loss = at::cross_entropy_loss(at::mm(h, weight.t()), targets, {}, at::Reduction::Sum);
+  at::Tensor logits = at::mm(h, weight.t());
+  if (logit_cap > 0) logits = at::tanh(logits / logit_cap) * logit_cap;
+  const at::Tensor loss = at::cross_entropy_loss(logits, targets, {}, at::Reduction::Sum);
   (loss * scale).backward();
   return {loss.item<double>(), h.grad(), weight.grad()};
 }
 
 void expect_matches_formula(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width,
-                            at::ScalarType dtype) {
+                            at::ScalarType dtype, float logit_cap = 0) {
   const at::Tensor hidden = numbers({tokens, width}, dtype);
   const Parameter w = parameter(numbers({vocabulary, width}, dtype, 2));
   const at::Tensor targets = (at::arange(tokens, at::kLong) * 7919).remainder(vocabulary);
   const double scale = 1.0 / static_cast<double>(tokens);
   const double tolerance = dtype == at::kFloat ? 1e-5 : 2e-2;
-  const Expected expected = formula(hidden, w.value, targets, scale);
-  const CrossEntropy actual = linear_cross_entropy(hidden, w, targets, scale);
+  const Expected expected = formula(hidden, w.value, targets, scale, logit_cap);
+  const CrossEntropy actual = linear_cross_entropy(hidden, w, targets, scale, {}, nullptr, logit_cap);
   ASSERT_EQ(actual.losses.sizes(), at::IntArrayRef({tokens}));
   EXPECT_NEAR(total(actual.losses), expected.loss_sum,
               expected.loss_sum * (dtype == at::kFloat ? 1e-6 : 1e-3));
@@ -54,6 +58,11 @@ TEST(LinearCrossEntropy, matches_its_formula_over_several_tiles_of_the_vocabular
 
 TEST(LinearCrossEntropy, matches_its_formula_over_several_groups_of_tokens) {
   expect_matches_formula(1100, 50, 8, at::kFloat);
+}
+
+TEST(LinearCrossEntropy, matches_its_formula_with_bounded_logits) {
+  for (const at::ScalarType dtype : kDTypes) expect_matches_formula(50, 300, 16, dtype, 1.5F);
+  expect_matches_formula(60, 3001, 8, at::kFloat, 1.5F);  // over several tiles
 }
 
 TEST(LinearCrossEntropy, takes_a_coefficient_of_each_token_from_the_losses_of_all) {

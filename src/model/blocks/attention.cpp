@@ -55,7 +55,8 @@ std::int64_t kept_of_gate(const ModelConfig& config, const PassSize& pass) {
 }
 
 std::string heads_text(const AttentionHeads& heads) {
-  return fmt::format("{}/{} x {}", heads.queries, heads.keys_and_values, heads.size);
+  return fmt::format("{}/{} x {}{}", heads.queries, heads.keys_and_values, heads.size,
+                     heads.values_are_keys ? ", values are keys" : "");
 }
 
 }  // namespace
@@ -66,7 +67,7 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
   std::vector<BlockTensor> out;
   add_projection(config, kQProj, kQBias, has_joint_gate(config) ? 2 * queries : queries, out);
   add_projection(config, kKProj, kKBias, keys, out);
-  add_projection(config, kVProj, kVBias, keys, out);
+  if (!config.values_are_keys) add_projection(config, kVProj, kVBias, keys, out);
   out.push_back({kOProj, {config.hidden_size, queries}, Role::kAttention});
   if (config.attention_output_bias)
     out.push_back({kOBias, {config.hidden_size}, Role::kAttention, InitialValues::kZeros});
@@ -107,8 +108,10 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t keys = config.key_value_heads * config.head_dim;
   const std::int64_t gate = kept_of_gate(config, pass);
   const std::int64_t sums = 2 * config.attention_heads;
-  return {.kept = config.hidden_size + 2 * queries + 3 * keys + gate + sums,
-          .passed = 2 * queries + 2 * keys + gate + (config.attention_output_bias ? config.hidden_size : 0),
+  const std::int64_t values = config.value_norm ? keys : 0;  // as they are before their norm
+  return {.kept = config.hidden_size + 2 * queries + 3 * keys + values + gate + sums,
+          .passed = 2 * queries + 2 * keys + values + gate +
+                    (config.attention_output_bias ? config.hidden_size : 0),
           .recorded = queries + sums,
           .working_bytes = working_bytes(config, pass)};
 }

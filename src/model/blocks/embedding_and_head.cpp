@@ -27,6 +27,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
   add("factor of embeddings", config.embedding_factor);
   add("factor of residual branches", config.residual_factor);
   add("divisor of logits", config.logit_divisor);
+  if (config.logit_cap > 0) out.push_back({"bound of logits", fmt::to_string(config.logit_cap)});
   return out;
 }
 
@@ -36,9 +37,13 @@ std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens,
 }
 
 BlockActivations head_activations(const ModelConfig& config) {
-  // Counts logits that exist at once, and the float32 gradient of a group of tokens.
+  // Counts logits that exist at once, the float32 gradient of a group of tokens, and with a bound on logits the slopes
+  // of a tile in float32.
+  const std::int64_t slopes =
+      config.logit_cap > 0 ? 2 * std::max(kLossTokens, kKeptLogitTokens) * kLossTileRows : 0;
   return {.passed = 3 * config.hidden_size,
-          .working_bytes = kKeptLogitBytes + kLossTokens * config.hidden_size * size_of(DType::kFloat32)};
+          .working_bytes =
+              kKeptLogitBytes + (kLossTokens * config.hidden_size + slopes) * size_of(DType::kFloat32)};
 }
 
 std::int64_t device_tile_bytes() {

@@ -54,16 +54,19 @@ std::vector<const LayerBlock*> blocks_of(const ModelConfig& config, int layer) {
   const auto index = static_cast<std::size_t>(layer);
   std::vector<const LayerBlock*> out;
   if (config.has_mixer(layer)) out.push_back(&block_of(config.attention[index]));
-  if (config.has_mlp(layer)) out.push_back(&block_of(config.layers[index]));
+  if (config.layers[index] == MlpKind::kDense || config.layers[index] == MlpKind::kDenseAndMoe)
+    out.push_back(&block_of(MlpKind::kDense));
+  if (config.has_experts(layer)) out.push_back(&block_of(MlpKind::kMoe));
   return out;
 }
 
 }  // namespace
 
 std::int64_t LayerBlock::count_in(const ModelConfig& config) const {
-  if (const auto* mixer = std::get_if<AttentionKind>(&kind))
-    return std::ranges::count(config.attention, *mixer);
-  return std::ranges::count(config.layers, std::get<MlpKind>(kind));
+  std::int64_t count = 0;
+  for (int layer = 0; layer < config.layer_count(); ++layer)
+    count += std::ranges::count(blocks_of(config, layer), this);
+  return count;
 }
 
 std::span<const LayerBlock> layer_blocks() { return kLayerBlocks; }

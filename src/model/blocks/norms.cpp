@@ -35,6 +35,10 @@ std::vector<BlockTensor> layer_tensors(const ModelConfig& config, int layer) {
   if (config.has_mixer(layer) && config.branch_norms) add(kPostAttention);
   if (config.has_mlp(layer)) add(before_mlp(config));
   if (config.has_mlp(layer) && config.branch_norms) add(kPostMlp);
+  if (config.has_both_mlps(layer))
+    for (const std::string_view name : {kPostDense, kPreExperts, kPostExperts}) add(name);
+  if (config.layer_scalars)
+    out.push_back({kLayerScalar, {1}, Role::kNorm, InitialValues::kOnes, TensorKind::kPersistentBuffer});
   return out;
 }
 

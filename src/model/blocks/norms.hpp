@@ -11,6 +11,12 @@ inline constexpr std::string_view kPostAttention = "post_attention_layernorm.wei
 /// Norms before and behind a layer's MLP where branches are normalised; kPostAttention is behind the mixer then.
 inline constexpr std::string_view kPreMlp = "pre_mlp_layernorm.weight";
 inline constexpr std::string_view kPostMlp = "post_mlp_layernorm.weight";
+/// Norms behind the dense MLP, before the experts and behind them, where a layer has both side by side.
+inline constexpr std::string_view kPostDense = "post_dense_layernorm.weight";
+inline constexpr std::string_view kPreExperts = "pre_experts_layernorm.weight";
+inline constexpr std::string_view kPostExperts = "post_experts_layernorm.weight";
+/// Constant [1] that a layer's hidden states are multiplied by, a buffer.
+inline constexpr std::string_view kLayerScalar = "layer_scalar";
 inline constexpr std::string_view kFinal = "model.norm.weight";
 
 /// Weight [size] of a norm to which zero_centred_norms applies: untrained, it multiplies by 1 in either form.

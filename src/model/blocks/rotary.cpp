@@ -45,6 +45,7 @@ void add_settings(const RotaryConfig& rotary, std::string_view layers, std::vect
   };
   if (rotary.dim == 0) return add("rope_parameters", "none");
   add("rope_theta", fmt::format("{}", rotary.theta));
+  if (rotary.turning_pairs > 0) add("pairs that turn", fmt::to_string(rotary.turning_pairs));
   add("rope_scaling", scaling_text(rotary));
   add("rope_interleave", rotary.interleaved ? "true" : "false");
 }

@@ -22,6 +22,10 @@ std::string_view weight_name(const ModelConfig& config) {
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
   std::vector<BlockTensor> out{{weight_name(config), {config.experts, config.hidden_size}, Role::kRouter}};
   if (config.router.has_bias) out.push_back({kBias, {config.experts}, Role::kRouter, InitialValues::kZeros});
+  if (config.router.scales_input)
+    out.push_back({kInputScale, {config.hidden_size}, Role::kRouter, InitialValues::kOnes});
+  if (config.router.has_expert_scales)
+    out.push_back({kExpertScales, {config.experts}, Role::kRouter, InitialValues::kOnes});
   if (config.router.has_correction_bias)
     out.push_back({kCorrectionBias, bias_shape(config), Role::kRouter, InitialValues::kZeros,
                    TensorKind::kPersistentBuffer});
@@ -50,8 +54,11 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   // A bound on the logits keeps its slopes too.
   const std::int64_t kept = (pass.keeps_logits ? 1 : 0) + (config.router.logit_cap > 0 ? 1 : 0);
   const std::int64_t logits = kept * config.experts * size_of(DType::kFloat32) / pass.element_bytes;
-  return {.kept = 4 * config.experts + 8 * config.experts_per_token + logits,
-          .passed = 2 * config.experts + logits,
+  // Tokens that are scaled are kept before their norm, behind it and behind the scale.
+  const std::int64_t scaled = config.router.scales_input ? 3 * config.hidden_size : 0;
+  const std::int64_t weights = (config.router.has_expert_scales ? 16 : 8) * config.experts_per_token;
+  return {.kept = 4 * config.experts + weights + logits + scaled,
+          .passed = 2 * config.experts + logits + scaled,
           .choice_bytes = config.experts_per_token * kIndexBytes};
 }
 

@@ -13,6 +13,11 @@ inline constexpr std::string_view kBias = "mlp.router.bias";
 /// Name of the correction bias, a float32 buffer [experts] or [1, experts], if the model has it.
 inline constexpr std::string_view kCorrectionBias = "mlp.gate.e_score_correction_bias";
 
+/// Factors of the normalised tokens that a router scales [hidden], if it does.
+inline constexpr std::string_view kInputScale = "mlp.gate.scale";
+/// Factors of the weights of each expert [experts], if the model has them.
+inline constexpr std::string_view kExpertScales = "mlp.gate.per_expert_scale";
+
 /// Tensors of the block, in the order of the module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);
 [[nodiscard]] std::vector<Setting> settings(const ModelConfig& config);

@@ -8,11 +8,16 @@
 
 namespace sluice::ops::arithmetic {
 
+/// Coefficients of the gate and of its cube in the exponent of GELU: 2 sqrt(2 / pi), and 0.044715 times that.
+constexpr float kGeluLinear = 1.5957691216057308F, kGeluCubic = 0.07135481627159841F;
+
 /// Plain SwiGLU: silu(gate) * up.
 struct PlainGate {
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate; }
   SLUICE_ELEMENT float factor(float up) const { return up; }
   SLUICE_ELEMENT float exponent(float cut) const { return cut; }
+  /// Returns the gate times the derivative of the exponent by it.
+  SLUICE_ELEMENT float growth(float /*cut*/, float exponent) const { return exponent; }
   SLUICE_ELEMENT float through_gate(float /*gate*/, float grad) const { return grad; }
   SLUICE_ELEMENT float through_up(float /*up*/, float grad) const { return grad; }
 };
@@ -28,8 +33,17 @@ struct LimitedGate {
   }
   /// Returns the argument of the sigmoid that multiplies the clamped gate.
   SLUICE_ELEMENT float exponent(float cut) const { return cut * slope; }
+  SLUICE_ELEMENT float growth(float /*cut*/, float exponent) const { return exponent; }
   SLUICE_ELEMENT float through_gate(float gate, float grad) const { return gate > limit ? 0.0F : grad; }
   SLUICE_ELEMENT float through_up(float up, float grad) const { return std::abs(up) > limit ? 0.0F : grad; }
+};
+
+/// GELU by its formula with tanh, as sigmoids: gate * sigmoid(2 sqrt(2 / pi) (gate + 0.044715 gate^3)) * up.
+struct GeluGate : PlainGate {
+  SLUICE_ELEMENT float exponent(float cut) const { return cut * (kGeluLinear + kGeluCubic * cut * cut); }
+  SLUICE_ELEMENT float growth(float cut, float /*exponent*/) const {
+    return cut * (kGeluLinear + 3 * kGeluCubic * cut * cut);
+  }
 };
 
 /// Calls f with the gate that `gating` describes.
@@ -37,6 +51,8 @@ template <class F>
 void with_gate(const Gating& gating, F&& f) {
   if (gating.has_limit())
     f(LimitedGate{gating.limit, gating.slope});
+  else if (gating.is_gelu)
+    f(GeluGate{});
   else
     f(PlainGate{});
 }

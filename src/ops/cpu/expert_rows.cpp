@@ -34,7 +34,8 @@ SLUICE_VECTOR_CLONES float weighted_backward_row(T* gate, T* up, T* d_activation
       const float weighted = kernel::rounded<T>(d[i] * weight);
       dot += activation * d[i];
       d[i] = activation * weight;
-      g[i] = form.through_gate(g[i], weighted * factor * s * (1.0F + exponent * (1.0F - s)));
+      g[i] =
+          form.through_gate(g[i], weighted * factor * s * (1.0F + form.growth(cut, exponent) * (1.0F - s)));
       u[i] = form.through_up(u[i], weighted * silu);
     }
     kernel::store_row(g, count, gate + begin);

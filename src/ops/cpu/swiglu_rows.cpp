@@ -16,14 +16,15 @@ SLUICE_VECTOR_CLONES void forward_row(const T* gate, const T* up, T* out, std::i
   }
 }
 
-template <class T>
+template <class T, class Gate>
 SLUICE_VECTOR_CLONES void backward_row(const T* gate, const T* up, const T* d_out, T* d_gate, T* d_up,
-                                       std::int64_t width) {
+                                       std::int64_t width, Gate form) {
   for (std::int64_t i = 0; i < width; ++i) {
     const float g = kernel::load(gate[i]);
     const float d = kernel::load(d_out[i]);
-    const float s = kernel::sigmoid(g);
-    d_gate[i] = kernel::store_result<T>(d * kernel::load(up[i]) * s * (1.0F + g * (1.0F - s)));
+    const float exponent = form.exponent(g), s = kernel::sigmoid(exponent);
+    d_gate[i] =
+        kernel::store_result<T>(d * kernel::load(up[i]) * s * (1.0F + form.growth(g, exponent) * (1.0F - s)));
     d_up[i] = kernel::store_result<T>(d * g * s);
   }
 }
@@ -47,13 +48,15 @@ void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor&
 }
 
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
-                          const at::Tensor& d_gate, const at::Tensor& d_up) {
+                          const at::Tensor& d_gate, const at::Tensor& d_up, const Gating& gating) {
   const std::int64_t width = gate.size(1);
   kernel::dispatch(gate, [&]<class T>(T) {
     const kernel::Rows<T> gates(gate), ups(up), d_outs(d_out), d_gates(d_gate), d_ups(d_up);
-    at::parallel_for(0, gate.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        backward_row(gates[row], ups[row], d_outs[row], d_gates[row], d_ups[row], width);
+    arithmetic::with_gate(gating, [&](auto form) {
+      at::parallel_for(0, gate.size(0), kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row)
+          backward_row(gates[row], ups[row], d_outs[row], d_gates[row], d_ups[row], width, form);
+      });
     });
   });
 }

@@ -16,6 +16,6 @@ void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor&
 /// Computes the gradients of gate and up from the gradient of `out`; gate and up have no limit and are
 /// separate matrices.
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
-                          const at::Tensor& d_gate, const at::Tensor& d_up);
+                          const at::Tensor& d_gate, const at::Tensor& d_up, const Gating& gating = {});
 
 }  // namespace sluice::ops::cpu

@@ -1,6 +1,7 @@
 // SwiGLU of whole tensors, in the variants of Gating. Internal to src/ops/device.
 #pragma once
 
+#include "ops/arithmetic/gate.hpp"
 #include "ops/device/single.hpp"
 #include "ops/runtime/gating.hpp"
 
@@ -13,6 +14,7 @@ struct OpenGate {
   /// Gate and up projections, clamped at the limit; the output is activation() * factor.
   at::Tensor gate, factor;
   at::Tensor exponent, sigmoid;  ///< Argument and value of the sigmoid in activation().
+  at::Tensor growth;             ///< Gate times the derivative of the exponent by it.
   /// Masks of the elements that were not clamped; undefined: none was clamped.
   at::Tensor gate_passes, up_passes;
 
@@ -24,14 +26,19 @@ struct OpenGate {
       gate = gate.clamp_max(gating.limit);
       factor = factor.clamp(-gating.limit, gating.limit) + 1;
     }
-    exponent = gating.has_limit() ? gate * gating.slope : gate;
+    growth = exponent = gating.has_limit() ? gate * gating.slope : gate;
+    if (gating.is_gelu) {
+      const at::Tensor cubic = arithmetic::kGeluCubic * gate * gate;
+      exponent = gate * (cubic + arithmetic::kGeluLinear);
+      growth = gate * (3 * cubic + arithmetic::kGeluLinear);
+    }
     sigmoid = at::sigmoid(exponent);
   }
 
   [[nodiscard]] at::Tensor activation() const { return gate * sigmoid; }
   /// Returns the gradient of the gate, from the gradient of activation() * factor.
   [[nodiscard]] at::Tensor gate_gradient(const at::Tensor& grad) const {
-    const at::Tensor out = grad * factor * sigmoid * (exponent * (1 - sigmoid) + 1);
+    const at::Tensor out = grad * factor * sigmoid * (growth * (1 - sigmoid) + 1);
     return gate_passes.defined() ? out * gate_passes : out;
   }
   [[nodiscard]] at::Tensor up_gradient(const at::Tensor& grad) const {

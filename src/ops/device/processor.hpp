@@ -43,7 +43,7 @@ void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, cons
 void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out,
                  const Gating& gating = {});
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
-                          const at::Tensor& d_gate, const at::Tensor& d_up);
+                          const at::Tensor& d_gate, const at::Tensor& d_up, const Gating& gating = {});
 void causal_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                  ConvActivation activation, const Documents& documents, const at::Tensor& y);
 [[nodiscard]] std::pair<at::Tensor, at::Tensor> causal_conv_backward(

@@ -74,8 +74,8 @@ void swiglu_rows(const at::Tensor& gate, const at::Tensor& up, const at::Tensor&
 }
 
 void swiglu_rows_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& d_out,
-                          const at::Tensor& d_gate, const at::Tensor& d_up) {
-  const OpenGate open(gate, up, {});
+                          const at::Tensor& d_gate, const at::Tensor& d_up, const Gating& gating) {
+  const OpenGate open(gate, up, gating);
   const at::Tensor d = single(d_out), d_g = open.gate_gradient(d);
   d_up.copy_(open.up_gradient(d));
   d_gate.copy_(d_g);
