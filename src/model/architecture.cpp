@@ -13,6 +13,7 @@
 #include "model/families/dots1.hpp"
 #include "model/families/ernie4_5_moe.hpp"
 #include "model/families/exaone_moe.hpp"
+#include "model/families/gemma4.hpp"
 #include "model/families/glm4_moe.hpp"
 #include "model/families/glm4_moe_lite.hpp"
 #include "model/families/gpt_oss.hpp"
@@ -53,6 +54,8 @@ constexpr std::array kArchitectures{
     Architecture{"dots1", read_dots1_config, describe_decoder},
     Architecture{"ernie4_5_moe", read_ernie4_5_moe_config, describe_ernie4_5_moe},
     Architecture{"exaone_moe", read_exaone_moe_config, describe_exaone_moe},
+    Architecture{"gemma4", read_gemma4_config, describe_gemma4},
+    Architecture{"gemma4_text", read_gemma4_text_config, describe_gemma4_text},
     Architecture{"glm4_moe", read_glm4_moe_config, describe_glm4_moe},
     Architecture{"glm4_moe_lite", read_glm4_moe_lite_config, describe_deepseek_v3},
     Architecture{"glm_moe_dsa", read_glm_moe_dsa_config, describe_indexed},
@@ -91,8 +94,6 @@ constexpr std::array kUnbuilt{
     Unbuilt{"cohere2_moe", "attention beside the experts, and LayerNorm"},
     Unbuilt{"deepseek_v4",
             "compressed attention, several residual streams, and layers that choose experts by a table"},
-    Unbuilt{"gemma4", "heads by kind of layer, and a dense MLP beside the experts"},
-    Unbuilt{"gemma4_text", "heads by kind of layer, and a dense MLP beside the experts"},
     Unbuilt{"glm5_next", "delta nets whose decay is by channel, and several residual streams"},
     Unbuilt{"kimi_linear", "delta nets whose decay is by channel"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},

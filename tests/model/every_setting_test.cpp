@@ -37,6 +37,9 @@ const std::map<std::string, std::string> kWithoutNumbers{
     {"/partial_rotary_factor", "rope_parameters has it too"},
     {"/text_config/partial_rotary_factor", "rope_parameters has it too"},
     {"/text_config/tie_word_embeddings", "the wrapper's counts"},
+    {"hidden_size_per_layer_input", "other values than 0 are refused"},
+    {"num_kv_shared_layers", "other values than 0 are refused"},
+    {"gemma4-tiny/layer_types/2", "the last layer is always a full one"},
     {"qwen3-moe-tiny/intermediate_size", "width of dense layers, of which it has none"},
 };
 

@@ -64,8 +64,9 @@ constexpr Published kPublished[] = {
     {"Granite-4.0-H-Tiny", "granitemoehybrid", {6'939'037'248, 586}, 1.47, true},
     // Sizes of its report, counted by transformers.
     {"Trinity-Mini", "afmoe", {26'123'974'400, 12'031}, 3.47, false},
-    // The sizes of transformers' class defaults, counted by it.
+    // The sizes of transformers' class defaults, counted by it; those of Gemma as they are known.
     {"Laguna-XS.2", "laguna", {33'189'975'808, 30'513}, 2.76, false},
+    {"gemma-4-26B-A4B", "gemma4", {25'233'141'790, 657}, 3.82, false},
     {"dots.llm1", "dots1", {142'774'381'696, 24'231}, 14.02, false},
     {"Qwen1.5-MoE-A2.7B", "qwen2_moe", {14'315'784'192, 4'659}, 2.69, true},
     {"OLMoE-1B-7B", "olmoe", {6'919'161'856, 3'219}, 1.28, true},
@@ -92,8 +93,8 @@ TEST_P(FamilyModel, has_its_numbers_and_tensors_and_a_token_meets_so_many) {
 }
 
 TEST(PublishedModels, each_family_is_among_them_but_those_that_hold_the_language_model_of_another) {
-  std::set<std::string> known{"deepseek_v32", "glm_moe_dsa",  "kimi_k25",        "mistral3",
-                              "qwen3_5",      "qwen3_5_text", "qwen3_5_moe_text"};
+  std::set<std::string> known{"deepseek_v32", "glm_moe_dsa",  "kimi_k25",         "mistral3",
+                              "qwen3_5",      "qwen3_5_text", "qwen3_5_moe_text", "gemma4_text"};
   for (const auto& model : std::filesystem::directory_iterator(fixture_folder() / "configs"))
     known.insert(described_directory(model.path().filename().string()).config.model_type);
   std::set<std::string> all;
