@@ -118,11 +118,12 @@ RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigRe
       is_whole ? 1.0 : holder(kShare).number({kShare}, defaults.partial_rotary_factor.value_or(1.0));
   if (!defaults.partial_rotary_factor && share != 1.0) holder(kShare).refuse(kShare, "1");
   if (share <= 0 || share > 1) holder(kShare).refuse(kShare, "a number above 0, at most 1");
+  const bool is_proportional = nested && type_of(*nested) == kProportional;
   rotary.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
-  if (rotary.dim < 2 || rotary.dim % 2 != 0)
+  if (rotary.dim < 2 || (rotary.dim % 2 != 0 && !is_proportional))
     holder(kShare).refuse(kShare, fmt::format("an even part of head_dim = {}", head_dim));
   if (nested) read_scaling(config, *nested, rotary);
-  if (nested && type_of(*nested) == kProportional) {
+  if (is_proportional) {
     rotary.turning_pairs = rotary.dim / 2;
     rotary.dim = head_dim;
   }

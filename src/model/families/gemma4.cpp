@@ -27,11 +27,12 @@ constexpr const char* kGemmaRotary =
 
 void refuse_unsupported(const ConfigReader& config) {
   const ConfigReader optional = config.with(Nulls::kAbsent);
-  expect_text(config, "hidden_activation", "gelu_pytorch_tanh");
+  constexpr const char *kActivation = "hidden_activation", *kGelu = "gelu_pytorch_tanh";
+  if (config.text({kActivation}, kGelu) != kGelu) config.refuse(kActivation, fmt::format("'{}'", kGelu));
   if (!config.boolean({"enable_moe_block"}, false)) config.refuse("enable_moe_block", "true");
   if (optional.integer({"hidden_size_per_layer_input"}, 256, 0) != 0)
     config.refuse("hidden_size_per_layer_input", "0: embeddings by layer are not computed");
-  if (optional.integer({"num_kv_shared_layers"}, 0, 0) != 0)
+  if (config.integer({"num_kv_shared_layers"}, 0, 0) != 0)
     config.refuse("num_kv_shared_layers", "0: keys and values are not shared between layers");
   expect_text(config, "use_bidirectional_attention", "vision");
 }
@@ -60,6 +61,27 @@ AttentionHeads heads_of(const ConfigReader& config, const ModelConfig& model, in
   return heads;
 }
 
+/// Refuses layers of one kind with heads of several sizes, for which there is one rotary embedding.
+void expect_one_size_by_kind(const ConfigReader& config, const ModelConfig& model) {
+  for (int layer = 0; layer < model.layer_count(); ++layer) {
+    const auto index = static_cast<std::size_t>(layer);
+    const auto first = std::ranges::find(model.attention, model.attention[index]) - model.attention.begin();
+    if (model.heads_by_layer[index].size != model.heads_by_layer[static_cast<std::size_t>(first)].size)
+      config.refuse("layer_types", "layers of one kind whose heads have one size in per_layer_config");
+  }
+}
+
+/// Refuses a share of the head to rotate beside a type that ignores it.
+void expect_shares_that_count(const ConfigReader& config) {
+  const std::optional<ConfigReader> all = config.object({"rope_parameters"});
+  for (const char* kind : {"full_attention", "sliding_attention"}) {
+    const std::optional<ConfigReader> own = all ? all->object({kind}) : std::nullopt;
+    if (own && own->text({"rope_type"}, "default") == "default" &&
+        own->number({"partial_rotary_factor"}, 1.0) != 1)
+      own->refuse("rope_type", "'proportional' beside a partial_rotary_factor other than 1");
+  }
+}
+
 void read_layers(const ConfigReader& config, ModelConfig& model) {
   if (!config.has("layer_types"))
     for (int layer = 0; layer < model.layer_count(); ++layer)
@@ -71,6 +93,8 @@ void read_layers(const ConfigReader& config, ModelConfig& model) {
     model.heads_by_layer.push_back(
         heads_of(config, model, layer,
                  model.attention[static_cast<std::size_t>(layer)] == AttentionKind::kFull, shares_values));
+  expect_one_size_by_kind(config, model);
+  expect_shares_that_count(config);
   read_rotary_by_kind(config, kGemmaRotary, model, 1.0);
 }
 
