@@ -20,10 +20,12 @@
 #include "base/error.hpp"
 #include "machine_limit.hpp"
 #include "op_pairs.hpp"
+#include "ops/cpu/level.hpp"
 #include "ops/runtime/library.hpp"
 #include "product_rates.hpp"
 #include "update_rates.hpp"
 
+#include <ATen/Context.h>
 #include <fmt/core.h>
 #include <torch/types.h>
 #include <nlohmann/json.hpp>
@@ -247,6 +249,8 @@ nlohmann::json run_operations(const Arguments& arguments) {
 
 void run(const Arguments& arguments) {
   ops::start_library(arguments.threads);
+  // Below AVX-512 oneDNN has no products of bfloat16, and LibTorch asks the processor whether to use it.
+  if (ops::cpu::level_here() < ops::cpu::Level::kAvx512) at::globalContext().setUserEnabledMkldnn(false);
   const nlohmann::json out = arguments.updates > 0         ? run_updates(arguments)
                              : !arguments.products.empty() ? run_products(arguments)
                                                            : run_operations(arguments);

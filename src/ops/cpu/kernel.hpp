@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/round.hpp"
 #include "ops/arithmetic/element.hpp"
+#include "ops/arithmetic/exponential.hpp"
 #include "ops/runtime/torch_version.hpp"
 
 #include <ATen/Parallel.h>
@@ -124,15 +125,11 @@ SLUICE_VECTOR_CLONES inline void join_pairs(const at::BFloat16* first, const at:
   }
 }
 
-/// Computes e^r for |r| <= log(2) / 2 (Cephes polynomial).
+/// Computes e^r for |r| <= log(2) / 2.
 SLUICE_ELEMENT float exponential_of_remainder(float r) {
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  return p * r * r + r + 1.0F;
+  float e = 0;
+  arithmetic::exponential_of_remainder(r, e);
+  return e;
 }
 
 /// Computes e^x to about 1 ulp in straight-line code that vectorises (Cody-Waite reduction). Overflows to

@@ -40,6 +40,38 @@ struct Sums {
   bool adds;  ///< Whether the product is added to the numbers that are there.
 };
 
+/// Number of queries, and of keys, in a block of scores of attention.
+inline constexpr std::int64_t kScoreQueries = 32;
+/// Largest number of keys whose scores a running softmax joins at a time.
+inline constexpr std::int64_t kScoreKeys = 128;
+
+/// Scores of kScoreQueries queries against `keys` keys (a multiple of kScoreQueries), in panels of as many
+/// queries as a product kernel has columns: [kScoreKeys, columns] each, which is a packed right side.
+struct ScorePanels {
+  float* data;
+  std::int64_t keys;
+  const std::uint32_t*
+      seen;     ///< A word for each key, with a bit for each query that attends to it; null: all do.
+  float scale;  ///< Factor that turns a score into an exponent of 2.
+};
+
+/// The softmax of kScoreQueries queries over the keys so far.
+struct RunningSoftmax {
+  float* largest;  ///< Largest exponent of each query.
+  float* sums;     ///< Sum of 2^(exponent - largest) of each query.
+};
+
+/// Scores, and gradients of the probabilities, of kScoreQueries keys (rows, kLeftStride apart) and queries.
+struct ScoreGradients {
+  float *scores, *grads;
+  float* by_query;              ///< Destination in panels of queries, whose rows are keys.
+  std::int64_t panel_distance;  ///< Distance of two panels of `by_query`, in numbers.
+  const float* logsumexp;       ///< log2 of the sum of 2^exponent over all keys, of each query.
+  const float* delta;           ///< Dot product of each query's output and its gradient.
+  const std::uint32_t* seen;    ///< As in ScorePanels.
+  float scale;                  ///< As in ScorePanels.
+};
+
 /// The loops of one processor.
 struct ProductKernel {
   std::string_view means;      ///< For messages: "on vectors of float32 (AVX2)".
@@ -53,6 +85,15 @@ struct ProductKernel {
   /// Multiplies up to `rows` packed rows, kLeftStride apart, and a packed block of columns, [depth, columns].
   void (*multiply)(const float* left, std::int64_t rows, const float* right, std::int64_t depth,
                    const Sums& sums);
+  /// Writes the transpose of `from`, whose rows are `stride` apart; rows and columns are multiples of 16.
+  void (*transpose)(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                    float* to, std::int64_t to_stride);
+  /// Replaces scores by weights 2^(scale * score - largest), 0 where a query does not attend, and adds them to
+  /// the softmax. Output [width, kScoreQueries] of earlier weights is scaled to the new largest exponents.
+  void (*join)(const ScorePanels& scores, const RunningSoftmax& softmax, float* output, std::int64_t width);
+  /// Replaces scores by probabilities p = 2^(scale * score - logsumexp), 0 where a query does not attend, and
+  /// gradients by p (gradient - delta), which go to `by_query` too.
+  void (*differentiate)(const ScoreGradients& block);
 };
 
 /// Vectors of 16, 32 and 64 bytes, and of as many numbers of two bytes.
@@ -72,6 +113,9 @@ struct Vectors64 {
   using Shorts __attribute__((vector_size(32))) = std::uint16_t;
 };
 
+template <class Vectors, std::int64_t kVectors>
+class ScoreLoops;  // score_loops.hpp
+
 /// Loops with vectors of a length, whose blocks of sums have up to kRows rows of kVectors vectors.
 template <class Vectors, std::int64_t kRows, std::int64_t kVectors>
 class MicroKernel {
@@ -81,6 +125,7 @@ class MicroKernel {
   static constexpr std::int64_t kLanes = sizeof(Vector) / sizeof(float);
 
  public:
+  using Scores = ScoreLoops<Vectors, kVectors>;
   static constexpr std::int64_t kBlockRows = kRows, kColumns = kLanes * kVectors;
 
   SLUICE_ELEMENT static void widen(const Halves& from, float* to, const Runs& runs) {
@@ -115,6 +160,19 @@ class MicroKernel {
         std::copy_n(source + i * from.stride + column, from.columns - column, last + i * kPair);
       transpose_block({last, rows, kPair, kPair}, target + column * runs.stride, runs.stride);
     }
+  }
+
+  SLUICE_ELEMENT static void transpose(const float* from, std::int64_t rows, std::int64_t columns,
+                                       std::int64_t stride, float* to, std::int64_t to_stride) {
+    for (std::int64_t row = 0; row < rows; row += kLanes)
+      for (std::int64_t column = 0; column < columns; column += kLanes) {
+        WordVector square[kLanes];
+        for (std::int64_t i = 0; i < kLanes; ++i)
+          std::memcpy(&square[i], from + (row + i) * stride + column, sizeof square[i]);
+        transpose(square);
+        for (std::int64_t i = 0; i < kLanes; ++i)
+          std::memcpy(to + (column + i) * to_stride + row, &square[i], sizeof square[i]);
+      }
   }
 
   SLUICE_ELEMENT static void multiply(const float* left, std::int64_t rows, const float* right,

@@ -3,14 +3,14 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "base/round.hpp"
+#include "ops/cpu/products/aligned_floats.hpp"
 #include "ops/cpu/products/packing.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <vector>
+#include <cstdint>
 
 namespace sluice::ops::cpu {
 namespace products {
@@ -24,23 +24,8 @@ constexpr std::int64_t kMostRows = 256, kMostColumns = 256;
 constexpr std::int64_t kPanels = 128;
 static_assert(kDepth % kPackedAtOnce == 0 && kMostRows % kPackedAtOnce == 0);
 
-struct alignas(64) Line {
-  float values[16];
-};
-
 /// Packed sides and sums of a thread, whose memory is reused by its next product.
-class Buffer {
- public:
-  float* at_least(std::int64_t count) {
-    const auto lines = static_cast<std::size_t>(divide_up<std::int64_t>(count, std::ssize(Line{}.values)));
-    if (lines_.size() < lines) lines_.resize(lines);
-    return lines_.data()->values;
-  }
-
- private:
-  std::vector<Line> lines_;
-};
-thread_local Buffer left_buffer, right_buffer, sums_buffer;
+thread_local AlignedFloats left_buffer, right_buffer, sums_buffer;
 
 /// A product, and how it is cut into blocks, which threads share out.
 class Product {

@@ -1,4 +1,4 @@
-// Packed sides of products on matrix tiles, and their sums, for attention. Internal to src/ops.
+// Packed sides of products on matrix tiles, for attention. Internal to src/ops.
 #pragma once
 
 #include "base/round.hpp"
@@ -7,23 +7,8 @@
 #ifdef SLUICE_TILES
 
 #include <memory>
-#include <vector>
 
 namespace sluice::ops::cpu::tiles {
-
-/// Sums of products, zero at first, with each register row in one cache line.
-class AlignedSums {
- public:
-  explicit AlignedSums(std::int64_t count) : lines_(static_cast<std::size_t>(divide_up(count, kLines))) {}
-  [[nodiscard]] float* data() { return lines_.data()->values.data(); }
-  [[nodiscard]] const float* data() const { return lines_.data()->values.data(); }
-
- private:
-  struct alignas(64) Line {
-    std::array<float, kLines> values{};
-  };
-  std::vector<Line> lines_;
-};
 
 /// The packed tiles of a whole side.
 class PackedOperand {
@@ -51,16 +36,6 @@ class PackedOperand {
   std::int64_t depth_tiles_;
   std::unique_ptr<Tile[]> tiles_;
 };
-
-/// Rows [positions, width] of a head, `stride` apart, as a side: positions are its lines, or its depth.
-inline Operand by_position(const std::uint16_t* data, std::int64_t positions, std::int64_t width,
-                           std::int64_t stride) {
-  return {data, positions, width, stride, 1};
-}
-inline Operand by_width(const std::uint16_t* data, std::int64_t positions, std::int64_t width,
-                        std::int64_t stride) {
-  return {data, width, positions, 1, stride};
-}
 
 }  // namespace sluice::ops::cpu::tiles
 

@@ -1,4 +1,4 @@
-#include "ops/cpu/tiles/softmax.hpp"
+#include "ops/cpu/attention/tile_softmax.hpp"
 
 #ifdef SLUICE_TILES
 

@@ -6,18 +6,16 @@
 // of the precision of bfloat16.
 #pragma once
 
+#include "ops/cpu/attention/heads.hpp"
 #include "ops/cpu/tiles/layout.hpp"
 
 #ifdef SLUICE_TILES
 
 namespace sluice::ops::cpu::tiles {
 
-/// Number of keys in a panel, which 32 queries meet at a time: their scores stay in a core's first-level
-/// cache.
-inline constexpr std::int64_t kPanelKeys = 128;
-
-/// One word for each key, with a bit for each of 32 queries that attends to the key.
-using SeenBits = const std::uint32_t*;
+using attention_blocks::kPanelKeys;
+using attention_blocks::QueryTerms;
+using attention_blocks::SeenBits;
 
 /// Scores of up to kPanelKeys keys, for 32 queries each.
 struct alignas(64) PanelScores {
@@ -65,12 +63,6 @@ class alignas(64) RunningPowers {
 /// Scores and gradients of probabilities of 32 keys, for 32 queries each.
 struct alignas(64) KeyBlock {
   std::array<float, kBlock * kBlock> scores, grads;
-};
-
-/// Values of 32 queries that the backward pass needs.
-struct QueryTerms {
-  const float* logsumexp;  ///< Logsumexp of each row, see RunningPowers::logsumexp().
-  const float* delta;      ///< D of each row, the row sum of dO * O.
 };
 
 /// Computes probabilities = 2^(scale * score - log sum) and gradients of the scaled scores = probability *

@@ -1,10 +1,6 @@
-// Distribution of the heads of attention on matrix tiles over threads: there may be fewer heads than threads,
-// and all queries of a key head add to its one gradient. Internal to src/ops.
+// Distribution of the heads of attention over threads: there may be fewer heads than threads, and all queries
+// of a key head add to its one gradient. Internal to src/ops.
 #pragma once
-
-#include "ops/cpu/tiles/block.hpp"
-
-#ifdef SLUICE_TILES
 
 #include <ATen/Parallel.h>
 
@@ -14,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace sluice::ops::cpu::tiles {
+namespace sluice::ops::cpu::attention_blocks {
 
 /// Calls f(some of the heads) until all are done, with as many heads at a time as there are threads, because
 /// the packed data of a head takes memory.
@@ -30,13 +26,13 @@ inline std::int64_t threads_per_head(std::int64_t heads) { return at::get_num_th
 
 /// Runs the `items` items of each head on all threads: each thread calls make_work() once, and calls its
 /// result with (head, item). Threads begin with different heads where possible, then help with others. The
-/// items of a head begin in order.
-template <class MakeWork>
+/// items of a head begin in order. A thread holds one object of class `Held` meanwhile.
+template <class Held, class MakeWork>
 void share_out(std::int64_t heads, std::int64_t items, MakeWork&& make_work) {
   std::vector<std::atomic<std::int64_t>> next(static_cast<std::size_t>(heads));
   const std::int64_t threads = std::min<std::int64_t>(at::get_num_threads(), heads * items);
   at::parallel_for(0, threads, 1, [&](std::int64_t thread, std::int64_t) {
-    const Registers registers;
+    [[maybe_unused]] const Held held;
     auto work = make_work();
     for (std::int64_t i = 0; i < heads; ++i) {
       const std::int64_t head = (thread * heads / threads + i) % heads;
@@ -76,6 +72,4 @@ class OrderedAccumulation {
   std::vector<std::atomic<std::int32_t>> done_;
 };
 
-}  // namespace sluice::ops::cpu::tiles
-
-#endif
+}  // namespace sluice::ops::cpu::attention_blocks

@@ -1,4 +1,4 @@
-// The heads that attention on matrix tiles works on. Internal to src/ops.
+// The heads that attention works on, block by block. Internal to src/ops.
 #pragma once
 
 #include "ops/cpu/tiles/layout.hpp"
@@ -7,14 +7,38 @@
 #include <cstdint>
 #include <numbers>
 
-namespace sluice::ops::cpu::tiles {
+namespace sluice::ops::cpu::attention_blocks {
 
-/// One key and value head of a sequence, and the query heads that share it; elements are bfloat16.
-struct Heads {
+using tiles::IntoSums;
+using tiles::kBlock;
+using tiles::OperandSide;
+
+/// Number of keys in a panel, which 32 queries meet at a time: their scores stay in a core's first-level
+/// cache.
+inline constexpr std::int64_t kPanelKeys = 128;
+/// Number of positions of a head, and of keys, in a panel of the backward pass.
+inline constexpr std::int64_t kGradientPositions = 256, kGradientKeys = 256;
+
+/// One word for each key, with a bit for each of 32 queries that attends to the key.
+using SeenBits = const std::uint32_t*;
+
+/// 32 lines of each of the two sides of a product.
+template <class Rows>
+struct Factors {
+  Rows left, right;
+};
+
+/// Values of 32 queries that the backward pass needs.
+struct QueryTerms {
+  const float* logsumexp;  ///< log2 of the sum of 2^exponent over all keys, of each query.
+  const float* delta;      ///< D of each query, the dot product of dO and O.
+};
+
+/// Shape of one key and value head of a sequence and of the query heads that share it, and who sees whom.
+struct HeadShape {
   std::int64_t length, width, group;
   /// Strides in elements from a position to the next; the heads of a group are `width` elements apart.
   std::int64_t query_stride, key_stride;
-  const std::uint16_t *q, *k, *v;
   const std::int64_t* document;  ///< Document of each position, see document_of().
   float scale;
   float* logsumexp;  ///< Output [group, length]: log2 of the sum of e^(scale * score) over all keys.
@@ -43,4 +67,27 @@ struct Heads {
   void who_sees(std::int64_t position, std::int64_t begin, std::int64_t end, std::uint32_t* seen) const;
 };
 
-}  // namespace sluice::ops::cpu::tiles
+/// The numbers of these heads.
+template <class Number>
+struct Heads : HeadShape {
+  const Number *q, *k, *v;
+};
+
+/// Attention of one key head and its queries: `out` = softmax(scale * q k^T) v, laid out as q, and logsumexp.
+template <class Number>
+struct HeadsForward {
+  Heads<Number> heads;
+  Number* out;
+  std::int64_t first_query = 0;  ///< First query; earlier ones may be left out.
+};
+
+/// Inputs and outputs of the backward pass, which needs `out` and logsumexp; gradients are laid out as q, k
+/// and v.
+template <class Number>
+struct HeadsBackward {
+  Heads<Number> heads;
+  const Number *out, *d_out;
+  Number *q, *k, *v;
+};
+
+}  // namespace sluice::ops::cpu::attention_blocks

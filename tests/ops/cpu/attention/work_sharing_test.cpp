@@ -1,4 +1,4 @@
-#include "ops/cpu/tiles/work_sharing.hpp"
+#include "ops/cpu/attention/work_sharing.hpp"
 
 #include "ops/threads.hpp"
 
@@ -12,10 +12,11 @@
 #include <thread>
 #include <vector>
 
-#ifdef SLUICE_TILES
-
-namespace sluice::ops::cpu::tiles {
+namespace sluice::ops::cpu::attention_blocks {
 namespace {
+
+/// What a thread need not hold.
+struct Nothing {};
 
 constexpr std::int64_t kHeads = 3, kItems = 40;
 
@@ -26,7 +27,7 @@ TEST(ShareOut, does_each_item_once) {
     const auto work = [&](std::int64_t head, std::int64_t item) {
       ++times[static_cast<std::size_t>(head * kItems + item)];
     };
-    share_out(kHeads, kItems, [&] { return work; });
+    share_out<Nothing>(kHeads, kItems, [&] { return work; });
     for (const auto& t : times) EXPECT_EQ(t, 1);
   }
 }
@@ -42,7 +43,7 @@ TEST(ShareOut, takes_turns_in_the_order_of_the_items) {
       order[static_cast<std::size_t>(head)].push_back(item);
       turns.end(head);
     };
-    share_out(kHeads, kItems, [&] { return work; });
+    share_out<Nothing>(kHeads, kItems, [&] { return work; });
     for (const auto& items : order) {
       EXPECT_EQ(items.size(), kItems);
       EXPECT_TRUE(std::is_sorted(items.begin(), items.end()));
@@ -62,7 +63,7 @@ TEST(ShareOut, of_an_item_that_fails_ends_with_its_error_though_others_wait_for_
       turns.wait(0, item);
       turns.end(0);
     };
-    EXPECT_THROW(share_out(1, kItems, [&] { return work; }), std::runtime_error);
+    EXPECT_THROW(share_out<Nothing>(1, kItems, [&] { return work; }), std::runtime_error);
   }
 }
 
@@ -76,6 +77,4 @@ TEST(Waves, are_of_as_many_heads_as_there_are_threads) {
 }
 
 }  // namespace
-}  // namespace sluice::ops::cpu::tiles
-
-#endif
+}  // namespace sluice::ops::cpu::attention_blocks
