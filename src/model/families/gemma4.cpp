@@ -27,8 +27,8 @@ constexpr const char* kGemmaRotary =
 
 void refuse_unsupported(const ConfigReader& config) {
   const ConfigReader optional = config.with(Nulls::kAbsent);
-  constexpr const char *kActivation = "hidden_activation", *kGelu = "gelu_pytorch_tanh";
-  if (config.text({kActivation}, kGelu) != kGelu) config.refuse(kActivation, fmt::format("'{}'", kGelu));
+  if (config.text({"hidden_activation"}, "gelu_pytorch_tanh") != "gelu_pytorch_tanh")
+    config.refuse("hidden_activation", "'gelu_pytorch_tanh'");
   if (!config.boolean({"enable_moe_block"}, false)) config.refuse("enable_moe_block", "true");
   if (optional.integer({"hidden_size_per_layer_input"}, 256, 0) != 0)
     config.refuse("hidden_size_per_layer_input", "0: embeddings by layer are not computed");
