@@ -2,6 +2,7 @@
 // compute different numbers, so their agreement or the structure hash has to name it.
 #include "model/agreed_settings.hpp"
 #include "model/family_test.hpp"
+#include "model/manifest_builder.hpp"
 #include "support/source_folder.hpp"
 
 #include <gtest/gtest.h>
@@ -100,8 +101,19 @@ std::pair<std::string, bool> key_of(ConfigReader table, const json& config, cons
   return {keys.back(), !std::ranges::count(table.unasked_keys(), keys.back())};
 }
 
-std::vector<std::string> trained_fixtures() {
-  std::vector<std::string> names;
+/// All words of a config under a key.
+void add_words(const json& value, const std::string& key, std::set<std::string>& out) {
+  if (!value.is_structured()) return;
+  for (const auto& [name, item] : value.items())
+    if (name == key && item.is_string())
+      out.insert(item);
+    else
+      add_words(item, key, out);
+}
+
+/// Directories of the models that have a reference, and of one whose published config has other keys than these.
+std::vector<std::string> known_models() {
+  std::vector<std::string> names{"configs/gemma-4-26B-A4B"};
   for (const auto& directory : std::filesystem::directory_iterator(fixture_folder()))
     if (std::filesystem::exists(directory.path() / "reference.h5"))
       names.push_back(directory.path().filename());
@@ -110,7 +122,7 @@ std::vector<std::string> trained_fixtures() {
 }
 
 class EverySetting : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Models, EverySetting, testing::ValuesIn(trained_fixtures()));
+INSTANTIATE_TEST_SUITE_P(Models, EverySetting, testing::ValuesIn(known_models()));
 
 TEST_P(EverySetting, that_a_family_reads_is_in_the_agreement_or_in_the_structure_hash) {
   json config = json::parse(std::ifstream(fixture_folder() / GetParam() / "config.json"));
@@ -127,8 +139,11 @@ TEST_P(EverySetting, that_a_family_reads_is_in_the_agreement_or_in_the_structure
     if (!is_asked || is_exempt || path.starts_with("/vision_config")) continue;
     std::set<std::string> words;
     if (config.at(leaf.parent_pointer()).is_array())
-      for (const json& item : config.at(leaf.parent_pointer()))
+      for (const json& item : config.at(leaf.parent_pointer())) {
         if (item.is_string()) words.insert(item);
+      }
+    else if (config.at(leaf).is_string())
+      add_words(config, key, words);
     std::size_t read_values = 0, told = 0;
     for (const json& value : other_values(config.at(leaf), words)) {
       json changed = config;
@@ -138,6 +153,53 @@ TEST_P(EverySetting, that_a_family_reads_is_in_the_agreement_or_in_the_structure
       told += reading.agreed && reading.agreed != usual.agreed ? 1 : 0;
     }
     EXPECT_TRUE(read_values == 0 || told > 0) << path << " = " << config.at(leaf);
+  }
+}
+
+/// What ranks agree on of a model's settings and tensors.
+std::string agreed_of(const ModelConfig& config) {
+  std::string text = describe_decoder(config, DType::kBFloat16).structure_hash().hex();
+  for (const Setting& setting : agreed_settings(config)) text += setting.key + "=" + setting.value + "\n";
+  return text;
+}
+
+TEST(EverySwitch, of_the_blocks_that_gemma4_is_made_of_is_in_the_agreement_or_in_the_structure_hash) {
+  const ModelConfig usual =
+      describe_model(fixture_folder() / "configs/gemma-4-26B-A4B", DType::kBFloat16).config;
+  const std::pair<const char*, void (*)(ModelConfig&)> changes[] = {
+      {"heads of a layer", [](ModelConfig& model) { model.heads_by_layer[1].queries *= 2; }},
+      {"key heads of a layer", [](ModelConfig& model) { model.heads_by_layer[1].keys_and_values *= 2; }},
+      {"size of heads of a layer", [](ModelConfig& model) { model.heads_by_layer[1].size *= 2; }},
+      {"values that are keys", [](ModelConfig& model) { model.heads_by_layer[5].values_are_keys = false; }},
+      {"norm of values", [](ModelConfig& model) { model.value_norm = false; }},
+      {"norm of queries and keys", [](ModelConfig& model) { model.query_key_norm = QueryKeyNorm::kNone; }},
+      {"factor of scores", [](ModelConfig& model) { model.score_factor.reset(); }},
+      {"window", [](ModelConfig& model) { model.sliding_window += 1; }},
+      {"layers with a window", [](ModelConfig& model) { std::swap(model.attention[4], model.attention[5]); }},
+      {"norms behind blocks", [](ModelConfig& model) { model.branch_norms = false; }},
+      {"rounding of norms", [](ModelConfig& model) { model.unrounded_norms = false; }},
+      {"constant of layers", [](ModelConfig& model) { model.layer_scalars = false; }},
+      {"factor of embeddings", [](ModelConfig& model) { model.embedding_factor *= 2; }},
+      {"rounding of that factor", [](ModelConfig& model) { model.rounded_embedding_factor = false; }},
+      {"token without a gradient", [](ModelConfig& model) { model.padding_token = -1; }},
+      {"one embedding and head", [](ModelConfig& model) { model.tie_word_embeddings = false; }},
+      {"bound of logits", [](ModelConfig& model) { model.logit_cap = 0; }},
+      {"function of gates", [](ModelConfig& model) { model.gate_activation = GateActivation::kSilu; }},
+      {"dense MLP beside experts", [](ModelConfig& model) { model.layers[2] = MlpKind::kMoe; }},
+      {"experts beside a dense MLP", [](ModelConfig& model) { model.layers[2] = MlpKind::kDense; }},
+      {"width of dense MLPs", [](ModelConfig& model) { model.intermediate_size += 8; }},
+      {"scaled input of the router", [](ModelConfig& model) { model.router.scales_input = false; }},
+      {"factors of experts", [](ModelConfig& model) { model.router.has_expert_scales = false; }},
+      {"sum of weights", [](ModelConfig& model) { model.router.normalize = false; }},
+      {"chosen experts", [](ModelConfig& model) { model.experts_per_token -= 1; }},
+      {"pairs that turn", [](ModelConfig& model) { model.rotary.turning_pairs += 1; }},
+      {"theta of full layers", [](ModelConfig& model) { model.rotary.theta *= 2; }},
+      {"theta of layers with a window", [](ModelConfig& model) { model.sliding_rotary->theta *= 2; }},
+      {"epsilon of norms", [](ModelConfig& model) { model.rms_norm_eps *= 2; }}};
+  for (const auto& [name, change] : changes) {
+    ModelConfig changed = usual;
+    change(changed);
+    EXPECT_NE(agreed_of(changed), agreed_of(usual)) << name;
   }
 }
 

@@ -25,6 +25,8 @@ std::vector<Setting> settings(const ModelConfig& config) {
     if (factor != 1) out.push_back({key, fmt::to_string(factor)});
   };
   add("factor of embeddings", config.embedding_factor);
+  if (config.rounded_embedding_factor)
+    out.push_back({"rounding of that factor", "to the type of the weights"});
   add("factor of residual branches", config.residual_factor);
   add("divisor of logits", config.logit_divisor);
   if (config.logit_cap > 0) out.push_back({"bound of logits", fmt::to_string(config.logit_cap)});

@@ -45,8 +45,11 @@ std::vector<BlockTensor> layer_tensors(const ModelConfig& config, int layer) {
 BlockTensor final_tensor(const ModelConfig& config) { return weight(config, kFinal, config.hidden_size); }
 
 std::vector<Setting> settings(const ModelConfig& config) {
-  return {{"rms_norm_eps", fmt::format("{}", config.rms_norm_eps)},
-          {"query_key_norm", std::string(name_of(config.query_key_norm))}};
+  std::vector<Setting> out{{"rms_norm_eps", fmt::format("{}", config.rms_norm_eps)},
+                           {"query_key_norm", std::string(name_of(config.query_key_norm))}};
+  if (config.value_norm) out.push_back({"value_norm", "per head, without a weight"});
+  if (config.unrounded_norms) out.push_back({"rounding of norms", "behind the weight"});
+  return out;
 }
 
 }  // namespace sluice::blocks::norms
