@@ -128,9 +128,11 @@ void require_movable_biases(const JobConfig& config, const ModelConfig& model) {
   if (rate == 0) return;
   if (!model.router.has_correction_bias)
     fail({ExitCode::kBadConfig, "job.not_for_model"},
-         "train.router_bias_update_rate: found {:g}, expected 0: the router of {} has no correction bias; "
-         "train.aux_loss_coefficient balances its experts",
-         rate, model.model_type);
+         "train.router_bias_update_rate: found {:g}, expected 0: the router of {} has no correction bias; {}",
+         rate, model.model_type,
+         model.router.has_balancing_loss()
+             ? "train.aux_loss_coefficient balances its experts"
+             : "train.router_z_loss keeps it from growing sure of a few experts");
   if (config.lora.trains())
     fail({ExitCode::kBadConfig, "job.not_for_model"},
          "train.router_bias_update_rate: found {:g}, expected 0, because an adapter holds no correction "
