@@ -32,12 +32,13 @@ std::vector<LayerHalves> layer_halves(const ModelConfig& model, const PassSize& 
       half->kept += model.branch_norms ? model.hidden_size : 0;
       half->passed += model.branch_norms ? model.hidden_size : 0;
     }
-  // A dense MLP and experts side by side keep what each made and the norms of both, and their sum.
+  // A dense MLP and experts side by side keep what each made for the norms behind both, but their input once; the
+  // gradients of both pass through.
   for (int layer = 0; layer < model.layer_count(); ++layer)
     if (model.has_both_mlps(layer)) {
       BlockActivations& mlp = layers[static_cast<std::size_t>(layer)].mlp;
-      mlp.kept += 4 * model.hidden_size;
-      mlp.passed += 4 * model.hidden_size;
+      mlp.kept += model.hidden_size;
+      mlp.passed += 2 * model.hidden_size;
     }
   // In dense layers the work of experts is counted as well: an upper estimate.
   std::int64_t most = 0;

@@ -54,11 +54,12 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   // A bound on the logits keeps its slopes too.
   const std::int64_t kept = (pass.keeps_logits ? 1 : 0) + (config.router.logit_cap > 0 ? 1 : 0);
   const std::int64_t logits = kept * config.experts * size_of(DType::kFloat32) / pass.element_bytes;
-  // Tokens that are scaled are kept before their norm, behind it and behind the scale.
-  const std::int64_t scaled = config.router.scales_input ? 3 * config.hidden_size : 0;
+  // Tokens that are scaled are kept behind the scale; before their norm they are the layer's hidden states. Their
+  // gradients pass through both.
+  const std::int64_t scaled = config.router.scales_input ? config.hidden_size : 0;
   const std::int64_t weights = (config.router.has_expert_scales ? 16 : 8) * config.experts_per_token;
   return {.kept = 4 * config.experts + weights + logits + scaled,
-          .passed = 2 * config.experts + logits + scaled,
+          .passed = 2 * config.experts + logits + 2 * scaled,
           .choice_bytes = config.experts_per_token * kIndexBytes};
 }
 
