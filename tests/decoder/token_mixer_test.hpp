@@ -34,6 +34,7 @@ class TokenMixerTest : public testing::Test {
   }
   [[nodiscard]] const ModelConfig& config() const { return model_.description.config; }
   [[nodiscard]] LayerViews layer() const { return {views_, 0, nullptr, Adapters::kUsed}; }
+  [[nodiscard]] const ParameterViews& views() const { return views_; }
 
   /// Asks that continued(x [n, hidden], parts, cache), for one token, three, and the rest, gives what block(x, {})
   /// gives for all, also in a slot that was cleared.
