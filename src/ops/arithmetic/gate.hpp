@@ -11,15 +11,19 @@ namespace sluice::ops::arithmetic {
 /// Coefficients of the gate and of its cube in the exponent of GELU: 2 sqrt(2 / pi), and 0.044715 times that.
 constexpr float kGeluLinear = 1.5957691216057308F, kGeluCubic = 0.07135481627159841F;
 
-/// Plain SwiGLU: silu(gate) * up.
-struct PlainGate {
+/// What gates without a limit share.
+struct UnlimitedGate {
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate; }
   SLUICE_ELEMENT float factor(float up) const { return up; }
+  SLUICE_ELEMENT float through_gate(float /*gate*/, float grad) const { return grad; }
+  SLUICE_ELEMENT float through_up(float /*up*/, float grad) const { return grad; }
+};
+
+/// Plain SwiGLU: silu(gate) * up.
+struct PlainGate : UnlimitedGate {
   SLUICE_ELEMENT float exponent(float cut) const { return cut; }
   /// Returns the gate times the derivative of the exponent by it.
   SLUICE_ELEMENT float growth(float /*cut*/, float exponent) const { return exponent; }
-  SLUICE_ELEMENT float through_gate(float /*gate*/, float grad) const { return grad; }
-  SLUICE_ELEMENT float through_up(float /*up*/, float grad) const { return grad; }
 };
 
 /// SwiGLU with inputs that are clamped at a limit.
@@ -39,7 +43,7 @@ struct LimitedGate {
 };
 
 /// GELU by its formula with tanh, as sigmoids: gate * sigmoid(2 sqrt(2 / pi) (gate + 0.044715 gate^3)) * up.
-struct GeluGate : PlainGate {
+struct GeluGate : UnlimitedGate {
   SLUICE_ELEMENT float exponent(float cut) const { return cut * (kGeluLinear + kGeluCubic * cut * cut); }
   SLUICE_ELEMENT float growth(float cut, float /*exponent*/) const {
     return cut * (kGeluLinear + 3 * kGeluCubic * cut * cut);
