@@ -116,9 +116,9 @@ class Decoder {
     std::optional<ops::TaughtLosses> taught{};  ///< ops::CrossEntropy::taught, of b * L tokens
   };
   /// Final norm, head and cross-entropy of x [b, L, hidden] against targets [b, L]. With coefficients, of the
-  /// b * L tokens in order, also computes d_x, and adds the gradients of the parameters to their views. `beside`: what
-  /// else is made of the same logits, of the b * L tokens in order.
-  /// Collective over the ranks that have the head between them, if several do.
+  /// b * L tokens in order, also computes d_x, and adds the gradients of the parameters to their views. `beside`:
+  /// what else is made of the same logits, of the b * L tokens in order. Collective over the ranks that have the head
+  /// between them, if several do.
   [[nodiscard]] Head head(const at::Tensor& x, const at::Tensor& targets,
                           const ops::LossCoefficients& coefficients,
                           const ops::BesideTargets& beside = {}) const;
@@ -155,8 +155,8 @@ class Decoder {
   /// What the head multiplies, for the last hidden states x [..., hidden], of the same shape.
   [[nodiscard]] at::Tensor head_input(const at::Tensor& x) const;
 
-  /// What the MLP of a layer with experts adds to `mixed` [b, L, hidden], as with_branch() adds it; arguments as those of
-  /// mlp_sublayer().
+  /// What the MLP of a layer with experts adds to `mixed` [b, L, hidden], as with_branch() adds it; arguments as
+  /// those of mlp_sublayer().
   [[nodiscard]] at::Tensor experts_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record,
                                             RoutingSums& sums, const at::Tensor& probability_grad,
                                             ops::TokenExchange& exchange, const at::Tensor& d_out) const;

@@ -70,9 +70,9 @@ struct MoeInputs {
 };
 
 /// Collective over the ranks of `exchange`, in the first pass and in backward (see ops::experts). Mixture of
-/// experts of x, with a result [T, hidden]; `meanwhile` runs while the tokens travel. Fills `record` on the first pass and repeats
-/// its choice on a later one; adds to `sums`, for tokens that count, on the first pass alone. With `d_out`
-/// [T, hidden], the gradient of its output, the pass is for its graph alone, as in ops::Experts.
+/// experts of x, with a result [T, hidden]; `meanwhile` runs while the tokens travel. Fills `record` on the first
+/// pass and repeats its choice on a later one; adds to `sums`, for tokens that count, on the first pass alone. With
+/// `d_out` [T, hidden], the gradient of its output, the pass is for its graph alone, as in ops::Experts.
 /// `probability_grad` [experts] float32 is read during backward (see ops::route); may be undefined.
 [[nodiscard]] at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
                                    const MoeInputs& x, RoutingRecord& record, RoutingSums& sums,

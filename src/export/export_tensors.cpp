@@ -14,8 +14,8 @@
 namespace sluice {
 namespace {
 
-/// Type in which a tensor is written: constants, which no step moves, as parameters are; other tensors that ranks hold
-/// whole stay float32, because rounding would change the choice of experts, or lose what training has changed.
+/// Type in which a tensor is written: constants, which no step moves, as parameters are; other tensors that ranks
+/// hold whole stay float32, because rounding would change the choice of experts, or lose what training has changed.
 DType written_dtype(const TensorInfo& tensor, DType of_parameters) {
   return tensor.kind == TensorKind::kParameter || is_constant(tensor) ? of_parameters : DType::kFloat32;
 }

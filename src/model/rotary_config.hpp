@@ -10,16 +10,16 @@
 
 namespace sluice {
 
-/// Reads theta, the share of a head that turns, and the scaling: default, linear, proportional or YaRN (arXiv 2309.00071),
-/// with the rules of transformers' modeling_rope_utils.py. Keys lie in rope_parameters or rope_scaling, or in
-/// older files beside all others. Error(kBadData) for every other scaling, for settings of single layers, and
+/// Reads theta, the share of a head that turns, and the scaling: default, linear, proportional or YaRN (arXiv
+/// 2309.00071), with the rules of transformers' modeling_rope_utils.py. Keys lie in rope_parameters or rope_scaling,
+/// or in older files beside all others. Error(kBadData) for every other scaling, for settings of single layers, and
 /// where rope_parameters and rope_scaling differ.
 [[nodiscard]] RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
                                               std::int64_t head_dim);
 
 /// Reads the settings of each kind of layer that the model has from rope_parameters: {"full_attention": {...},
-/// "sliding_attention": {...}}; `otherwise` stands for it where it is missing or null. YaRN's truncate is read with its
-/// kind; transformers 5.24 looks for it beside the kinds, and so truncates always. `partial_rotary_factor`: as in
+/// "sliding_attention": {...}}; `otherwise` stands for it where it is missing or null. YaRN's truncate is read with
+/// its kind; transformers 5.24 looks for it beside the kinds, and so truncates always. `partial_rotary_factor`: as in
 /// CommonDefaults.
 void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, ModelConfig& model,
                          std::optional<double> partial_rotary_factor = {});

@@ -7,8 +7,8 @@
 
 namespace sluice::ops {
 
-/// SwiGLU: silu(gate) * up for two tensors of one shape and dtype, or gelu(gate) * up if `gating`, which has no limit,
-/// says so; computed in float32, rounded once.
+/// SwiGLU: silu(gate) * up for two tensors of one shape and dtype, or gelu(gate) * up if `gating`, which has no
+/// limit, says so; computed in float32, rounded once.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, const Gating& gating = {});
 
 }  // namespace sluice::ops

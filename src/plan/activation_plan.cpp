@@ -110,8 +110,8 @@ std::int64_t shared_head_bytes(const ModelConfig& model, const Workload& work, c
          own * model.hidden_size * size_of(DType::kFloat32);
 }
 
-/// Bytes of the gradients of an embedding's rows, where ranks never gather it: rows of this rank's tokens, and of those
-/// of all ranks that this one has.
+/// Bytes of the gradients of an embedding's rows, where ranks never gather it: rows of this rank's tokens, and of
+/// those of all ranks that this one has.
 std::int64_t row_gradient_bytes(const ModelConfig& model, const TokenLoad& load, std::int64_t length) {
   if (load.vocabulary_ranks == 1) return 0;
   const std::int64_t own = std::min(load.own_sequences * length, model.vocab_size);

@@ -57,8 +57,8 @@ class TokenMixerTest : public testing::Test {
     EXPECT_FALSE(cache.can_be_shortened());
   }
 
-  /// Asks that block(x, documents), and its gradient, give for packed documents, which begin at these tokens, what they
-  /// give for each alone.
+  /// Asks that block(x, documents), and its gradient, give for packed documents, which begin at these tokens, what
+  /// they give for each alone.
   template <class Block>
   void expect_documents_apart(const Block& block, const std::vector<std::int64_t>& begins) const {
     at::Tensor first = at::zeros({1, tokens_}, at::kLong);

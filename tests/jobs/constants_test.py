@@ -1,5 +1,6 @@
-"""layer_scalar of Gemma 4 is a constant: it keeps its published type and its bits from file to file, and no step moves it; and the
-parts that its directory has beside the language model are carried along."""
+"""layer_scalar of Gemma 4 is a constant: it keeps its published type and its bits from file to file, and no step
+moves it. The parts that its directory has beside the language model are carried along.
+"""
 import json
 import unittest
 

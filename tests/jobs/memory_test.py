@@ -28,7 +28,7 @@ HYBRID = CONFIG | {  # two delta nets, whose graphs keep 8 MB of states each, an
 }
 
 
-BESIDE = CONFIG | {  # a dense MLP beside the experts of each layer, heads of two sizes, values that are keys, logits with a bound
+BESIDE = CONFIG | {  # a dense MLP beside the experts of each layer, heads of two sizes, bounded logits
     "model_type": "gemma4_text", "architectures": ["Gemma4ForCausalLM"], "hidden_act": None, "intermediate_size": 1024,
     "moe_intermediate_size": 512, "num_hidden_layers": 3, "global_head_dim": 128, "num_global_key_value_heads": 1, "attention_k_eq_v": True,
     "enable_moe_block": True, "hidden_size_per_layer_input": 0, "final_logit_softcapping": 30.0, "sliding_window": 256,

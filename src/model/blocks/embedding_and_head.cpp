@@ -39,8 +39,8 @@ std::int64_t embedding_bytes(const ModelConfig& config, std::int64_t own_tokens,
 }
 
 BlockActivations head_activations(const ModelConfig& config) {
-  // Counts logits that exist at once, the float32 gradient of a group of tokens, and with a bound on logits the slopes
-  // of a tile in float32.
+  // Counts logits that exist at once, the float32 gradient of a group of tokens, and with a bound on logits the
+  // slopes of a tile in float32.
   const std::int64_t slopes =
       config.logit_cap > 0 ? 2 * std::max(kLossTokens, kKeptLogitTokens) * kLossTileRows : 0;
   return {.passed = 3 * config.hidden_size,
