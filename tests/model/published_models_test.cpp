@@ -64,8 +64,9 @@ constexpr Published kPublished[] = {
     {"Granite-4.0-H-Tiny", "granitemoehybrid", {6'939'037'248, 586}, 1.47, true},
     // Sizes of its report, counted by transformers.
     {"Trinity-Mini", "afmoe", {26'123'974'400, 12'031}, 3.47, false},
-    // The sizes of transformers' class defaults, counted by it; those of Gemma as they are known.
+    // The sizes of transformers' class defaults, counted by it.
     {"Laguna-XS.2", "laguna", {33'189'975'808, 30'513}, 2.76, false},
+    // As its sizes are known, counted by transformers: parameters, and a constant for each of 30 layers.
     {"gemma-4-26B-A4B", "gemma4", {25'233'141'790, 657}, 3.82, false},
     {"dots.llm1", "dots1", {142'774'381'696, 24'231}, 14.02, false},
     {"Qwen1.5-MoE-A2.7B", "qwen2_moe", {14'315'784'192, 4'659}, 2.69, true},
