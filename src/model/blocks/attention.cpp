@@ -14,17 +14,19 @@ namespace sluice::blocks::attention {
 namespace {
 
 /// Bytes of attention's working buffers: for the key heads that threads work on at a time, their keys and
-/// values packed for matmuls, three times, and the gradients of both in float32; for each thread, the queries
-/// that it takes over the keys, and a panel of scores and gradients. Without matmuls on tiles, for each
-/// thread, a tile of scores and its gradient.
+/// values packed three times, and the gradients of both; for each thread, the queries that it takes over the
+/// keys, packed four times, with their gradients, and a panel of scores and gradients. On matrix tiles packed
+/// numbers take 2 bytes; elsewhere float32 in rows that are a sixteenth longer, which is what counts here.
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   constexpr std::int64_t kManyThreads = 16;  // number of threads assumed if it is left to the machine
-  constexpr std::int64_t kScores = std::int64_t{512} * 512, kQueriesAndPanel = 1216 * kKiB;
+  constexpr std::int64_t kPositions = 256, kQueries = kMiB, kPanel = 336 * kKiB, kSides = 3, kGradients = 2;
   const std::int64_t workers = pass.threads == 0 ? kManyThreads : pass.threads;
   const std::int64_t heads = std::min(pass.sequences * config.key_value_heads, workers);
-  return heads * pass.length * config.head_dim *
-             (3 * size_of(DType::kBFloat16) + 2 * size_of(DType::kFloat32)) +
-         std::max(2 * kScores * size_of(DType::kFloat32), workers * kQueriesAndPanel);
+  const std::int64_t numbers = heads * pass.length * config.head_dim;
+  const std::int64_t float_size = size_of(DType::kFloat32);
+  const std::int64_t queries = std::max(kQueries, kPositions * config.head_dim * (4 + 1) * float_size);
+  return numbers * float_size * kSides * 17 / 16 + numbers * float_size * kGradients +
+         workers * (queries + kPanel);
 }
 
 /// Adds a projection, with its bias if the model has one.
