@@ -27,7 +27,7 @@ class Result:
 
 
 class QualityRuns:
-    """Runs jobs below a directory, each once: one rank of one thread."""
+    """Runs jobs below a directory, each once: ranks of one thread each, one unless more are asked for."""
 
     def __init__(self, work, sluice):
         self.work, self.sluice = work.resolve(), sluice.resolve()
@@ -53,9 +53,10 @@ class QualityRuns:
         """Where a run leaves what it has trained."""
         return self.work / f"{name}-model"
 
-    def call(self, **values):
+    def call(self, ranks=1, **values):
         words = [f"--set={key.replace('__', '.')}={value}" for key, value in values.items()]
-        result = subprocess.run([self.sluice, "run", self.job, *words], capture_output=True, text=True, check=False,
+        launcher = [] if ranks == 1 else [SOURCE / "tools/mpirun.sh", "-np", str(ranks)]
+        result = subprocess.run([*launcher, self.sluice, "run", self.job, *words], capture_output=True, text=True, check=False,
                                 env=os.environ | {"OMP_NUM_THREADS": "1"})
         if result.returncode:
             sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {values['job__output']} ended with {result.returncode}:\n{result.stdout}{result.stderr}")
