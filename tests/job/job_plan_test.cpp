@@ -6,10 +6,14 @@
 #include "job/plan/plan_checks.hpp"
 #include "support/expect_error.hpp"
 #include "support/source_folder.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <fstream>
+#include <set>
 
 namespace sluice {
 namespace {
@@ -67,6 +71,73 @@ TEST(JobPlan, that_does_not_fit_ends_with_what_is_lacking) {
   SoloCommunicator self;
   test::expect_error(ExitCode::kTooLittle, {"optimizer.fit", "sluice plan"},
                      [&] { require_sound(self, plan); });
+}
+
+/// A training whose head takes far more memory gathered than by rows.
+class LargeVocabulary : public ::testing::Test {
+ protected:
+  LargeVocabulary() {
+    std::ifstream tiny(fixture_folder() / "qwen3-moe-tiny/config.json");
+    nlohmann::json model = nlohmann::json::parse(tiny);
+    model["vocab_size"] = 100000;
+    std::ofstream(directory_.path() / "config.json") << model;
+    config_.model.path = directory_.path();
+    config_.model.init = ModelInit::kRandom;
+    config_.optimizer.fit = OptimizerFit::kAuto;
+  }
+
+  /// Plan for three ranks; `sequences` decides which choice sends fewer bytes.
+  [[nodiscard]] JobPlan plan(VocabularySharing vocabulary, std::int64_t sequences, std::int64_t bytes) const {
+    JobConfig config = config_;
+    config.parallel.vocabulary = vocabulary;
+    config.data.sequence_length = 1024;
+    config.train.batch_sequences = sequences;
+    return plan_of(config, {.ranks = 3, .memory_bytes = bytes});
+  }
+
+  static constexpr std::int64_t kFew = 3, kMany = 600;
+  JobConfig config_ = training();
+
+ private:
+  test::TemporaryDirectory directory_{};
+};
+
+bool is_sharded(const JobPlan& plan) {
+  return plan.config().parallel.vocabulary == VocabularySharing::kSharded;
+}
+
+TEST_F(LargeVocabulary, is_shared_so_that_the_job_fits_in_the_most_exact_mode) {
+  using enum VocabularySharing;
+  const std::int64_t most = plan(kGathered, kMany, std::int64_t{1} << 40).largest_peak();
+  std::set<bool> chosen;
+  for (std::int64_t bytes = most + most / 6; bytes > most / 4; bytes -= most / 24) {
+    const JobPlan found = plan(kAuto, kMany, bytes), gathered = plan(kGathered, kMany, bytes),
+                  sharded = plan(kSharded, kMany, bytes);
+    EXPECT_EQ(found.lack.empty(), gathered.lack.empty() || sharded.lack.empty()) << bytes;
+    if (!found.lack.empty()) continue;
+    EXPECT_LE(found.largest_peak(), usable_bytes(bytes));
+    EXPECT_EQ(found.config().optimizer.mode(), sharded.config().optimizer.mode()) << bytes;
+    EXPECT_EQ(found.chosen_vocabulary.has_value(), is_sharded(found));
+    EXPECT_EQ(is_sharded(found), gathered.config().optimizer.mode() != sharded.config().optimizer.mode() ||
+                                     !gathered.lack.empty())
+        << bytes;
+    chosen.insert(is_sharded(found));
+  }
+  EXPECT_EQ(chosen.size(), 2U);
+}
+
+TEST_F(LargeVocabulary, is_shared_so_that_a_job_as_written_fits) {
+  using enum VocabularySharing;
+  config_.optimizer.fit = OptimizerFit::kAsWritten;
+  const std::int64_t ample = std::int64_t{1} << 40, gathered = plan(kGathered, kMany, ample).largest_peak(),
+                     sharded = plan(kSharded, kMany, ample).largest_peak();
+  ASSERT_LT(sharded, gathered);
+  EXPECT_FALSE(is_sharded(plan(kAuto, kMany, ample)));
+  EXPECT_TRUE(is_sharded(plan(kAuto, kFew, ample)));
+  const JobPlan between = plan(kAuto, kMany, (sharded + gathered) / 2 / 9 * 10);
+  EXPECT_TRUE(is_sharded(between));
+  EXPECT_NE(vocabulary_text(between).find("fits only so"), std::string::npos);
+  EXPECT_FALSE(is_sharded(plan(kAuto, kMany, 1 << 20)));  // where nothing fits, by bytes
 }
 
 TEST(JobPlan, is_tried_with_changes_by_those_who_look_for_what_fits) {

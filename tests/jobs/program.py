@@ -138,8 +138,19 @@ def with_faults(faults, run=""):
 def limit_that_just_does(refused_bytes, output):
     """A memory.limit that only offloading meets, from what the refusal of a smaller one says. A plan may fill nine
     tenths of what a limit leaves."""
-    needed, lacking = (float(re.search(number, output)[1]) * 1e6 for number in [r"must hold ([0-9.]+) MB", r"([0-9.]+) MB too little"])
+    needed, lacking = told_by_refusal(output)
     return f"{refused_bytes + int(lacking + needed / 9) + 1_000_000}B"
+
+
+def told_by_refusal(output):
+    """Bytes that a rank needs beside its program, and those that a memory.limit lacks, from what its refusal says."""
+    return (float(re.search(number, output)[1]) * 1e6 for number in [r"must hold ([0-9.]+) MB", r"([0-9.]+) MB too little"])
+
+
+def program_bytes(refused_bytes, output):
+    """Bytes of a memory.limit that the program of a rank takes before it sees a model, from what a refusal says."""
+    needed, lacking = told_by_refusal(output)
+    return refused_bytes + int(lacking - needed)
 
 
 # How many times as long a build with a sanitizer takes, at most.

@@ -127,6 +127,33 @@ class ByPlan(VocabularyTest):
         self.assertGreater(sum(many["sharded"]), sum(many["gathered"]))
 
 
+    def test_takes_what_fits_where_the_other_sends_fewer_bytes_but_does_not(self):
+        model = self.directory / "model"
+        model.mkdir()
+        config = json.loads((FIXTURES / "qwen3-moe-tiny/config.json").read_text())
+        (model / "config.json").write_text(json.dumps(config | {"vocab_size": 10000, "hidden_size": 256}))
+        job = self.job("wide.toml", model={"path": model, "init": "random"}, train={"steps": 1, "batch_sequences": 36},
+                       data={"tokens": FIXTURES / "moby-dick.tokens.h5", "sequence_length": 512})
+
+        def settings(vocabulary, limit):
+            return "--set", f"parallel.vocabulary={vocabulary}", "--set", f"memory.limit={limit}"
+
+        def peak(vocabulary):
+            result = program.sluice("plan", job, "--ranks", 3, "--json", *settings(vocabulary, "1TiB"))
+            self.expect(result, 0)
+            return max(rank["peak_bytes"] for rank in json.loads(result.output)["ranks"])
+
+        gathered, sharded = peak("gathered"), peak("sharded")
+        self.assertEqual(peak("auto"), gathered)
+        middle = (gathered + sharded) // 2 * 10 // 9  # of which a plan may take nine tenths
+        refused = run_job(3, job, *settings("sharded", "64MiB"))
+        limit = middle + program.program_bytes(64 << 20, refused.output)
+        run = run_job(3, job, *settings("auto", f"{limit}B"))
+        self.expect(run, 0, "vocabulary: sharded", "fits only so")
+        (line,) = (line for line in run.output.splitlines() if "vocabulary: sharded" in line)
+        self.expect(program.sluice("plan", job, "--ranks", 3, "--memory", f"{middle}B"), 0, line.strip())
+
+
 class Refused(VocabularyTest):
     def test_draws_of_tokens(self):
         documents = self.directory / "documents.h5"

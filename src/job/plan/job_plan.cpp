@@ -122,9 +122,10 @@ std::string replicas_text(const JobPlan& plan) {
 }
 
 std::string vocabulary_text(const JobPlan& plan) {
-  return fmt::format("vocabulary: sharded, {} a step in place of {} (parallel.vocabulary = \"auto\")",
-                     format_bytes(plan.chosen_vocabulary->sharded),
-                     format_bytes(plan.chosen_vocabulary->gathered));
+  const JobPlan::VocabularyBytes& bytes = *plan.chosen_vocabulary;
+  return fmt::format("vocabulary: sharded, {} a step in place of {}{} (parallel.vocabulary = \"auto\")",
+                     format_bytes(bytes.sharded), format_bytes(bytes.gathered),
+                     bytes.sharded < bytes.gathered ? "" : ", because the job fits only so");
 }
 
 std::string why_not_sharded(const JobPlan& plan) {
@@ -203,8 +204,8 @@ JobPlan JobPlan::fit(const Blueprint& written, const JobConfig& config,
       const JobConfig tried = with_mode(config, mode, form);
       StoredTensors kept = kept_as_stored(tried, found->storable);
       smallest.emplace(
-          JobPlan(std::make_shared<const Blueprint>(written, tried, std::move(kept)), found, machine));
-      smallest->count_memory();
+          JobPlan(std::make_shared<const Blueprint>(written, tried, std::move(kept)), found, machine)
+              .with_chosen_vocabulary());
       smallest->lack = find_lack(*smallest);
       if (smallest->lack.empty()) break;
     }
@@ -220,15 +221,22 @@ JobPlan JobPlan::outline(const std::shared_ptr<const Blueprint>& written, const 
   StoredTensors kept = kept_as_stored(config, found->storable);
   const bool is_written =
       !chooses_mode(written->config) && !chooses_replicas(written->config) && kept.is_empty();
-  return {is_written ? written : std::make_shared<const Blueprint>(*written, config, std::move(kept)), found,
-          machine};
+  return JobPlan(is_written ? written : std::make_shared<const Blueprint>(*written, config, std::move(kept)),
+                 found, machine)
+      .with_chosen_vocabulary();
 }
 
-bool JobPlan::fits() const {
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    if (ranks[rank].peak() > usable_bytes(machine.growth_limits[rank])) return false;
-  return lack.empty();
+JobPlan::Fit JobPlan::fit_in_memory() const {
+  bool has_room = lack.empty();
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::int64_t limit = machine.growth_limits[rank];
+    if (ranks[rank].certain() > limit) return Fit::kNone;
+    has_room = has_room && ranks[rank].peak() <= usable_bytes(limit);
+  }
+  return has_room ? Fit::kRoomLeft : Fit::kTight;
 }
+
+bool JobPlan::fits() const { return fit_in_memory() == Fit::kRoomLeft; }
 
 JobPlan JobPlan::with_most_replicas(const std::shared_ptr<const Blueprint>& written, JobConfig config,
                                     const std::shared_ptr<const FoundInFiles>& found,
@@ -236,7 +244,6 @@ JobPlan JobPlan::with_most_replicas(const std::shared_ptr<const Blueprint>& writ
   const auto plan_with = [&](int replicas) {
     config.parallel.replicas = replicas;
     JobPlan plan = outline(written, config, found, machine);
-    plan.count_memory();
     plan.has_chosen_replicas = true;
     return plan;
   };
@@ -250,9 +257,8 @@ JobPlan JobPlan::make(Communicator& comm, const std::shared_ptr<const Blueprint>
   const JobConfig config = resumed ? with_saved_mode(written->config, resumed->found) : written->config;
   const auto found = std::make_shared<const FoundInFiles>(
       FoundInFiles{stored_weights(comm, *written, machine.device.memory()), teacher_tokens(comm, config)});
-  JobPlan plan = (chooses_replicas(config) ? with_most_replicas(written, config, found, machine)
-                                           : outline(written, config, found, machine))
-                     .with_chosen_vocabulary();
+  JobPlan plan = chooses_replicas(config) ? with_most_replicas(written, config, found, machine)
+                                          : outline(written, config, found, machine);
   plan.resumed = std::move(resumed);
   plan.find_staging(comm);
   plan.count_memory();
@@ -282,30 +288,31 @@ JobPlan JobPlan::with_chosen_frozen() const {
   return kept;
 }
 
-/// This plan with embedding and head sharded where that is left to the plan and fewer bytes are sent, and with both
-/// gathered where a set has one rank.
-JobPlan JobPlan::with_chosen_vocabulary() const {
+/// This plan, its memory counted, with embedding and head sharded where that is left to the plan and fewer bytes are
+/// sent, unless the other choice fits better; and with both gathered where a set has one rank.
+JobPlan JobPlan::with_chosen_vocabulary() {
   const VocabularySharing wanted = config().parallel.vocabulary;
   const auto changed_to = [&](VocabularySharing sharing) {
-    JobPlan changed = changed_by([&](JobConfig& config) { config.parallel.vocabulary = sharing; });
+    JobPlan changed = with([&](JobConfig& config) { config.parallel.vocabulary = sharing; });
     changed.take_facts(*this);
     return changed;
   };
-  if (shards.world() == 1 || wanted == VocabularySharing::kGathered)
-    return wanted == VocabularySharing::kSharded ? changed_to(VocabularySharing::kGathered) : *this;
+  if (wanted == VocabularySharing::kSharded && shards.world() == 1)
+    return changed_to(VocabularySharing::kGathered);
+  count_memory();
   const Workload work = workload_of(config(), machine, found_->teacher_tokens);
-  if (wanted == VocabularySharing::kSharded || !work.computes || !why_not_sharded(*this).empty())
+  if (wanted != VocabularySharing::kAuto || shards.world() == 1 || !work.computes ||
+      !why_not_sharded(*this).empty())
     return *this;
   JobPlan sharded = changed_to(VocabularySharing::kSharded);
-  const JobPlan gathered = [&] {
-    JobPlan plan = changed_to(VocabularySharing::kGathered);
-    // A head that is not trained is sent once where it can be kept.
-    if (plan.may_keep_frozen()) return plan.count_memory().with_chosen_frozen();
-    return plan;
-  }();
+  // A head that is not trained is sent once where it can be kept.
+  const JobPlan gathered = changed_to(VocabularySharing::kGathered).with_chosen_frozen();
   sharded.chosen_vocabulary = {gathered.blueprint->vocabulary_traffic(gathered.shards, work),
                                sharded.blueprint->vocabulary_traffic(sharded.shards, work)};
-  return sharded.chosen_vocabulary->sharded < sharded.chosen_vocabulary->gathered ? sharded : *this;
+  const bool sends_less = sharded.chosen_vocabulary->sharded < sharded.chosen_vocabulary->gathered;
+  const Fit here = fit_in_memory(), there = sharded.fit_in_memory();
+  const bool takes_sharded = here == there ? sends_less : there > here;
+  return takes_sharded ? sharded : *this;
 }
 
 void JobPlan::take_facts(const JobPlan& other) {
@@ -318,18 +325,14 @@ void JobPlan::take_facts(const JobPlan& other) {
 }
 
 JobPlan JobPlan::with(const std::function<void(JobConfig&)>& change) const {
-  return changed_by(change).count_memory();
-}
-
-/// with() before its memory is counted.
-JobPlan JobPlan::changed_by(const std::function<void(JobConfig&)>& change) const {
   JobConfig changed = config();
   change(changed);
   StoredTensors kept = kept_as_stored(changed, found_->storable);
   const bool loads_alike = changed.model.frozen_format == config().model.frozen_format &&
                            changed.memory.offload == config().memory.offload;
-  return {std::make_shared<const Blueprint>(*blueprint, changed, std::move(kept)), found_, machine,
-          loads_alike ? std::optional(staging) : std::nullopt};
+  return JobPlan(std::make_shared<const Blueprint>(*blueprint, changed, std::move(kept)), found_, machine,
+                 loads_alike ? std::optional(staging) : std::nullopt)
+      .count_memory();
 }
 
 JobPlan JobPlan::with(Machine other) const {

@@ -48,8 +48,8 @@ class JobPlan {
   /// Collective over `comm`, whose processes are the ranks planned for in a run, and one in a command. Makes the plan
   /// of the job in `written`, a blueprint without stored weights: takes the optimizer's mode of the step `resumed`, if
   /// the job goes on from one, or lets optimizer.fit choose it, takes as many copies of the model as fit where that is
-  /// left to it, decides which weights stay as they are published and
-  /// whether ranks keep frozen ones whole, and counts memory. Rank 0 alone reads headers of weights. Errors as
+  /// left to it, decides which weights stay as they are published and how ranks share the vocabulary, so that the job
+  /// fits, and whether ranks keep frozen weights whole. Rank 0 alone reads headers of weights. Errors as
   /// stored_weights() and Blueprint::shard_plan().
   [[nodiscard]] static JobPlan make(Communicator& comm, const std::shared_ptr<const Blueprint>& written,
                                     const Machine& machine, std::optional<HeldStep> resumed = std::nullopt);
@@ -97,20 +97,24 @@ class JobPlan {
           Machine machine, std::optional<Staging> staging = std::nullopt);
   static JobPlan fit(const Blueprint& written, const JobConfig& config,
                      const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
-  /// Plan of the job in `written` with these settings, without what is only found by reading headers; its memory
-  /// is counted if it chooses a mode.
+  /// Plan of the job in `written` with these settings, with the largest staging that it may need.
   static JobPlan outline(const std::shared_ptr<const Blueprint>& written, const JobConfig& config,
                          const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
   /// outline() with the most copies of the model that fit.
   static JobPlan with_most_replicas(const std::shared_ptr<const Blueprint>& written, JobConfig config,
                                     const std::shared_ptr<const FoundInFiles>& found, const Machine& machine);
-  /// Whether every rank has room for what it needs; requires count_memory().
+  enum class Fit : std::uint8_t {
+    kNone,      ///< a rank certainly needs more than it may take
+    kTight,     ///< what is certain fits
+    kRoomLeft,  ///< a tenth of every rank's memory stays free
+  };
+  /// How well the ranks' memory suffices; requires count_memory().
+  [[nodiscard]] Fit fit_in_memory() const;
   [[nodiscard]] bool fits() const;
   void find_staging(Communicator& comm);
-  [[nodiscard]] JobPlan changed_by(const std::function<void(JobConfig&)>& change) const;
   [[nodiscard]] bool may_keep_frozen() const;
   [[nodiscard]] JobPlan with_chosen_frozen() const;
-  [[nodiscard]] JobPlan with_chosen_vocabulary() const;
+  [[nodiscard]] JobPlan with_chosen_vocabulary();
   /// Takes over what is known of a plan of the same job, of which this one has a changed setting.
   void take_facts(const JobPlan& other);
   void read_headers();
