@@ -8,6 +8,7 @@
 #include "ops/matmul.hpp"
 #include "ops/own_vocabulary.hpp"
 #include "ops/runtime/processor.hpp"
+#include "ops/shared_draws.hpp"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
@@ -132,15 +133,19 @@ class BesideGroup {
     }
     const auto* const drawn = std::get_if<DrawnTokens>(&wanted);
     if (drawn == nullptr) return;
-    SLUICE_ASSERT(piece.counts.size() == 1, "tokens are drawn from logits of {} ranks", piece.counts.size());
-    DrawnTokens own = *drawn;
-    own.places = own.places.narrow(0, piece.own.begin, piece.own.count());
-    draws_.emplace(own, hidden);
+    DrawnTokens asked = *drawn;
+    const at::Tensor own = drawn->places.narrow(0, piece.own.begin, piece.own.count());
+    asked.places = vocabulary.gather(piece, own.unsqueeze(1)).flatten();
+    if (piece.counts.size() == 1)
+      draws_.emplace(asked, hidden);
+    else
+      shared_draws_.emplace(asked, hidden, vocabulary.rows_of_ranks(), vocabulary.rank());
   }
 
   void take(const at::Tensor& logits, std::int64_t first) {
     if (top_) top_->take(logits, first);
     if (draws_) draws_->take(logits, first);
+    if (shared_draws_) shared_draws_->take(logits, first);
     if (teacher_) teacher_->take(logits, first);
   }
 
@@ -150,6 +155,17 @@ class BesideGroup {
     if (teacher_)
       teacher_->set(
           vocabulary.gather(piece, TeacherLoss::joined(vocabulary.of_ranks(piece, teacher_->numbers()))));
+    if (!shared_draws_) return;
+    const at::Tensor parts = vocabulary.of_ranks(piece, shared_draws_->numbers());
+    const at::Tensor all = vocabulary.gather(piece, parts.transpose(0, 1).flatten(1));
+    shared_draws_->set(all.view({all.size(0), parts.size(0), parts.size(2)}).transpose(0, 1));
+  }
+
+  /// Whether tiles must pass again once ranks have joined what they found.
+  [[nodiscard]] bool draws_again() const { return shared_draws_.has_value(); }
+  void draw(const at::Tensor& logits, std::int64_t first) { shared_draws_->draw(logits, first); }
+  void join_draws(VocabularyExchange& vocabulary, const TokenPiece& piece) {
+    drawn_ = counted_draws(vocabulary.of_ranks(piece, shared_draws_->ids()).amax(0));
   }
 
   /// Makes the losses [n] of targets of this rank's tokens those with the teacher, and tells both parts. `own`: place
@@ -173,7 +189,7 @@ class BesideGroup {
   }
   [[nodiscard]] TokenDistribution distribution() const {
     if (top_) return top_->result();
-    return draws_ ? draws_->result() : TokenDistribution{};
+    return draws_ ? draws_->result() : drawn_;
   }
 
  private:
@@ -186,6 +202,8 @@ class BesideGroup {
 
   std::optional<TopOfTokens> top_{};
   std::optional<DrawsOfTokens> draws_{};
+  std::optional<SharedDraws> shared_draws_{};
+  TokenDistribution drawn_{};  ///< of this rank's tokens, from the logits of several ranks
   std::optional<TeacherLoss> teacher_{};
   at::Tensor weight_{};  ///< share of the teacher in each token's loss, [n] float64
 };
@@ -218,12 +236,13 @@ class TokenGroup {
   /// Computes the losses [n] of this rank's tokens. Returns the parts of the losses, with a teacher.
   std::optional<TaughtLosses> loss(const at::Tensor& losses) {
     for (std::int64_t first = 0; first < rows(); first += width_) {
-      const at::Tensor logits = tile(first);
+      const at::Tensor logits = tile(first, width_);
       on::join_logits(logits, id_of(first), targets_, sums_);
       beside_.take(logits, id_of(first));
       if (keep_) kept_.push_back(logits);
     }
     if (is_shared()) join_ranks();
+    if (beside_.draws_again()) draw_again();
     const Range here = place_of_own();
     on::cross_entropies(narrowed(sums_, here), targets_.narrow(0, here.begin, here.count()), losses);
     return beside_.join(losses, here);
@@ -238,7 +257,7 @@ class TokenGroup {
     const at::Tensor of_targets = beside_.of_targets(coefficients);
     const at::Tensor total = at::zeros(hidden_.sizes(), hidden_.options().dtype(at::kFloat));
     for (std::int64_t first = 0; first < rows(); first += width_) {
-      const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / width_)] : tile(first);
+      const at::Tensor logits = keep_ ? kept_[static_cast<std::size_t>(first / width_)] : tile(first, width_);
       const at::Tensor of_teacher = beside_.gradient(logits, id_of(first), coefficients);
       const at::Tensor slopes = bound_slopes(logits, logit_cap_);
       on::logits_to_gradient(logits, id_of(first), targets_, sums_, of_targets);
@@ -286,12 +305,21 @@ class TokenGroup {
     sums_ = unpacked(vocabulary_.gather(piece_, joined(vocabulary_.of_ranks(piece_, packed(sums_)))));
     beside_.join_ranks(vocabulary_, piece_);
   }
+  /// Draws tokens from tiles that end at multiples of their width, and makes of it the draws of this rank's tokens.
+  void draw_again() {
+    std::int64_t width = 0;
+    for (std::int64_t first = 0; first < rows(); first += width) {
+      width = width_ - id_of(first) % width_;
+      beside_.draw(tile(first, width), id_of(first));
+    }
+    beside_.join_draws(vocabulary_, piece_);
+  }
   /// Rows of the head on this rank, and the token id of one of them.
   [[nodiscard]] std::int64_t rows() const { return w_.value.size(0); }
   [[nodiscard]] std::int64_t id_of(std::int64_t row) const { return vocabulary_.own_rows().begin + row; }
-  /// Logits of a tile of this rank's rows, from row `first` on.
-  [[nodiscard]] at::Tensor tile(std::int64_t first) const {
-    at::Tensor logits = ops::matmul(hidden_, rows_from(w_.value, first, width_).t());
+  /// Logits of a tile of at most `most` of this rank's rows, from row `first` on.
+  [[nodiscard]] at::Tensor tile(std::int64_t first, std::int64_t most) const {
+    at::Tensor logits = ops::matmul(hidden_, rows_from(w_.value, first, most).t());
     if (lora_) lora_->add_to(logits, first);
     bound(logits, logit_cap_);
     return logits;

@@ -54,8 +54,8 @@ struct CrossEntropy {
 /// are part of the logits. `beside`: what else is made of the same logits; a teacher's distributions are part of
 /// the losses. Error(kBadData) for a target outside [0, V) that is not kNoTarget.
 /// With a `vocabulary` exchange w has the rows of this rank alone, all ranks of the exchange take part, with the same
-/// kinds of coefficients and of `beside`, and w.grad gets the part of all ranks' tokens; DrawnTokens cannot be asked
-/// for. `logit_cap`: bound c of the logits l, which become c tanh(l / c); 0 for none.
+/// kinds of coefficients and of `beside`, and w.grad gets the part of all ranks' tokens; for DrawnTokens logits are
+/// computed twice. `logit_cap`: bound c of the logits l, which become c tanh(l / c); 0 for none.
 [[nodiscard]] CrossEntropy linear_cross_entropy(const at::Tensor& hidden, const Weight& w,
                                                 const at::Tensor& targets,
                                                 const LossCoefficients& coefficients,

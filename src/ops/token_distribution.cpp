@@ -29,13 +29,12 @@ at::TensorOptions of_type(const at::Tensor& like, at::ScalarType dtype) {
   return like.options().dtype(dtype);
 }
 
-/// Logits divided by a temperature, float32.
-at::Tensor scaled(const at::Tensor& logits, double temperature) {
+}  // namespace
+
+at::Tensor scaled_logits(const at::Tensor& logits, double temperature) {
   const at::Tensor rows = logits.to(at::kFloat);
   return temperature == 1 ? rows : rows / temperature;
 }
-
-}  // namespace
 
 at::Tensor TeacherTokens::is_taught() const { return (weights.sum(1) + rest).gt(0); }
 
@@ -76,7 +75,7 @@ TopOfTokens::TopOfTokens(const TopTokens& wanted, const at::Tensor& like)
       rest_(like) {}
 
 void TopOfTokens::take(const at::Tensor& logits, std::int64_t first) {
-  at::Tensor candidates = at::cat({logits_, scaled(logits, wanted_.temperature)}, 1);
+  at::Tensor candidates = at::cat({logits_, scaled_logits(logits, wanted_.temperature)}, 1);
   const auto [largest, columns] = at::topk(candidates, wanted_.count, 1);
   ids_ = at::where(columns.lt(wanted_.count), ids_.gather(1, columns.clamp_max(wanted_.count - 1)),
                    columns + (first - wanted_.count));
@@ -110,8 +109,6 @@ void TopOfTokens::join(const at::Tensor& parts) {
 
 namespace {
 
-/// Entries of the vocabulary among which a draw is renewed at once: part of the meaning of a seed.
-constexpr std::int64_t kDrawBlock = 1024;
 /// Most draws of a token.
 constexpr std::uint64_t kMostDraws = 256;
 
@@ -120,10 +117,24 @@ double unit_number(std::uint64_t bits) { return static_cast<double>(bits >> 11) 
 
 }  // namespace
 
+DrawNumbers::DrawNumbers(const DrawnTokens& wanted)
+    : key_(RandomStream(wanted.seed, "score").key()), count_(wanted.count), places_(wanted.places) {}
+
+at::Tensor DrawNumbers::of_block(std::int64_t block) const {
+  const std::vector<std::int64_t> places = host_values<std::int64_t>(places_);
+  std::vector<double> numbers;
+  numbers.reserve(places.size() * static_cast<std::size_t>(count_));
+  for (const std::int64_t place : places) {
+    const std::uint64_t key = random_bits(key_, static_cast<std::uint64_t>(place));
+    for (std::uint64_t draw = 0; draw < static_cast<std::uint64_t>(count_); ++draw)
+      numbers.push_back(unit_number(random_bits(key, static_cast<std::uint64_t>(block) * kMostDraws + draw)));
+  }
+  return tensor_of<double>(numbers, places_.device()).view({places_.size(0), count_});
+}
+
 DrawsOfTokens::DrawsOfTokens(const DrawnTokens& wanted, const at::Tensor& like)
-    : wanted_(wanted),
-      key_(RandomStream(wanted.seed, "score").key()),
-      places_(wanted.places),
+    : temperature_(wanted.temperature),
+      random_(wanted),
       ids_(at::full({like.size(0), wanted.count}, -1, of_type(like, at::kLong))),
       largest_(at::full({like.size(0)}, -HUGE_VAL, of_type(like, at::kFloat))),
       exponentials_(at::zeros({like.size(0)}, of_type(like, at::kDouble))) {}
@@ -131,7 +142,7 @@ DrawsOfTokens::DrawsOfTokens(const DrawnTokens& wanted, const at::Tensor& like)
 void DrawsOfTokens::take(const at::Tensor& logits, std::int64_t first) {
   for (std::int64_t begin = 0; begin < logits.size(1); begin += kDrawBlock)
     take_block(
-        scaled(logits.narrow(1, begin, std::min(kDrawBlock, logits.size(1) - begin)), wanted_.temperature),
+        scaled_logits(logits.narrow(1, begin, std::min(kDrawBlock, logits.size(1) - begin)), temperature_),
         first + begin);
 }
 
@@ -146,32 +157,18 @@ void DrawsOfTokens::take_block(const at::Tensor& rows, std::int64_t first) {
   exponentials_ = exponentials_ * (largest_.to(at::kDouble) - largest).exp() + added;
   largest_ = largest;
   const at::Tensor share = (added / exponentials_).unsqueeze(1);
-  const at::Tensor number = numbers(first / kDrawBlock);
+  const at::Tensor number = random_.of_block(first / kDrawBlock);
   const at::Tensor column =
       at::searchsorted(cumulated, number / share * sum.unsqueeze(1), /*out_int32=*/false, /*right=*/true)
           .clamp_max(rows.size(1) - 1);
   ids_ = at::where(number.lt(share), column + first, ids_);
 }
 
-/// Random number of each draw [T, count] for a block of the vocabulary.
-at::Tensor DrawsOfTokens::numbers(std::int64_t block) const {
-  const std::vector<std::int64_t> places = host_values<std::int64_t>(places_);
-  std::vector<double> numbers;
-  numbers.reserve(places.size() * static_cast<std::size_t>(wanted_.count));
-  for (const std::int64_t place : places) {
-    const std::uint64_t key = random_bits(key_, static_cast<std::uint64_t>(place));
-    for (std::uint64_t draw = 0; draw < static_cast<std::uint64_t>(wanted_.count); ++draw)
-      numbers.push_back(unit_number(random_bits(key, static_cast<std::uint64_t>(block) * kMostDraws + draw)));
-  }
-  return tensor_of<double>(numbers, ids_.device()).view_as(ids_);
-}
-
-/// Counts equal draws.
-TokenDistribution DrawsOfTokens::result() const {
-  std::vector<std::int64_t> drawn = host_values<std::int64_t>(ids_);
+TokenDistribution counted_draws(const at::Tensor& of_draws) {
+  std::vector<std::int64_t> drawn = host_values<std::int64_t>(of_draws.to(at::kLong));
   std::vector<std::int32_t> ids(drawn.size(), -1);
   std::vector<float> counts(drawn.size(), 0);
-  const auto count = static_cast<std::size_t>(wanted_.count);
+  const auto count = static_cast<std::size_t>(of_draws.size(1));
   for (std::size_t begin = 0; begin < drawn.size(); begin += count) {
     const std::span<std::int64_t> draws = std::span(drawn).subspan(begin, count);
     std::ranges::sort(draws);
@@ -182,8 +179,8 @@ TokenDistribution DrawsOfTokens::result() const {
       ++counts[place];
     }
   }
-  return {tensor_of<std::int32_t>(ids, ids_.device()).view_as(ids_),
-          tensor_of<float>(counts, ids_.device()).view_as(ids_),
+  return {tensor_of<std::int32_t>(ids, of_draws.device()).view_as(of_draws),
+          tensor_of<float>(counts, of_draws.device()).view_as(of_draws),
           {}};
 }
 
@@ -216,7 +213,7 @@ at::Tensor TeacherLoss::others(const at::Tensor& logits, const Columns& columns)
 void TeacherLoss::take(const at::Tensor& logits, std::int64_t first) {
   const Columns columns(teacher_.ids, first, logits.size(1));
   const at::Tensor there =
-      scaled(logits.gather(1, columns.column.clamp_max(logits.size(1) - 1)), teacher_.temperature);
+      scaled_logits(logits.gather(1, columns.column.clamp_max(logits.size(1) - 1)), teacher_.temperature);
   logits_ = at::where(columns.is_here, there.to(at::kDouble), logits_);
   others_.add(others(logits, columns));
 }

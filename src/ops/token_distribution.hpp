@@ -55,6 +55,12 @@ struct TokenDistribution {
   at::Tensor rest{};  ///< log of the probability of all other tokens, [T] float32; undefined for drawn tokens
 };
 
+/// Entries of the vocabulary among which a draw is renewed at once: part of the meaning of a seed.
+inline constexpr std::int64_t kDrawBlock = 1024;
+
+/// Logits divided by a temperature, float32.
+[[nodiscard]] at::Tensor scaled_logits(const at::Tensor& logits, double temperature);
+
 /// Running sum of exponentials of each token.
 class ExponentialSum {
  public:
@@ -97,21 +103,36 @@ class TopOfTokens {
   ExponentialSum rest_;
 };
 
+/// Random numbers of draws from T distributions.
+class DrawNumbers {
+ public:
+  explicit DrawNumbers(const DrawnTokens& wanted);
+  /// Number in [0, 1) of each draw [T, count] float64 for a block of the vocabulary, of kDrawBlock entries.
+  [[nodiscard]] at::Tensor of_block(std::int64_t block) const;
+
+ private:
+  std::uint64_t key_;
+  std::int64_t count_;
+  at::Tensor places_;
+};
+
+/// Counts equal draws among ids [T, count], of whole numbers.
+[[nodiscard]] TokenDistribution counted_draws(const at::Tensor& ids);
+
 /// Tokens drawn from each of T distributions.
 class DrawsOfTokens {
  public:
   DrawsOfTokens(const DrawnTokens& wanted, const at::Tensor& like);
-  /// As TopOfTokens::take(). A tile begins at a multiple of 1024.
+  /// As TopOfTokens::take(). A tile begins at a multiple of kDrawBlock.
   void take(const at::Tensor& logits, std::int64_t first);
-  [[nodiscard]] TokenDistribution result() const;
+  [[nodiscard]] TokenDistribution result() const { return counted_draws(ids_); }
 
  private:
   void take_block(const at::Tensor& rows, std::int64_t first);
-  [[nodiscard]] at::Tensor numbers(std::int64_t block) const;
 
-  DrawnTokens wanted_;
-  std::uint64_t key_;
-  at::Tensor places_, ids_, largest_, exponentials_;
+  double temperature_;
+  DrawNumbers random_;
+  at::Tensor ids_, largest_, exponentials_;
 };
 
 /// Losses of T tokens against a teacher, and their gradients.

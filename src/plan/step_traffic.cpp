@@ -211,7 +211,11 @@ class TrafficCount {
     // Largest logit, sum and target's logit; a teacher's logits and the same two of all others; tokens found.
     const std::int64_t sums = 3 * kNumberBytes;
     const std::int64_t of_teacher = taught > 0 ? (taught + 2) * kNumberBytes : 0;
-    const std::int64_t of_found = found > 0 ? 2 * (found + 1) * kNumberBytes : 0;
+    const std::int64_t of_top = found > 0 ? 2 * (found + 1) * kNumberBytes : 0;
+    // Six sums of each rank and the token's place, which all ranks get; tokens drawn.
+    const std::int64_t of_draws = 6 * kNumberBytes + found * std::int64_t{sizeof(std::int32_t)};
+    const std::int64_t known = work_.draws_distribution ? (6 * plan_.world() + 1) * kNumberBytes : 0;
+    const std::int64_t of_found = work_.draws_distribution ? of_draws : of_top;
     const std::int64_t teacher = taught > 0 ? (2 * taught + 1) * kFloatBytes : 0;
     for (int rank = first; rank < first + plan_.world(); ++rank) {
       const std::int64_t own = tokens(rank), of_others = of_set - own;
@@ -219,7 +223,7 @@ class TrafficCount {
           counts + passes * (own * others * (width * size + kNumberBytes + sums) + of_others * sums) +
           gradient_passes * (own * others * (kNumberBytes + teacher + of_teacher) +
                              of_others * (width * gradient_bytes() + of_teacher)) +
-          loss_passes * of_others * of_found;
+          loss_passes * (of_others * of_found + own * others * known);
     }
   }
 

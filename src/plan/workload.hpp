@@ -35,6 +35,7 @@ struct Workload {
   bool has_reference = false;  ///< whether tokens also pass through the model without its adapters
   /// Tokens of the distribution at each target that the job writes, or learns from a teacher.
   std::int64_t distribution_tokens = 0;
+  bool draws_distribution = false;  ///< whether the tokens of distributions that the job writes are drawn
   bool evaluates = false;  ///< whether the job evaluates held-out tokens, or scores pairs, beside training
   /// Staging bytes for saving a checkpoint to a file; 0: no checkpoints are saved.
   std::int64_t save_staging_bytes = 0;

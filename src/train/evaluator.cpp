@@ -4,6 +4,8 @@
 #include "ops/buffers/host_values.hpp"
 #include "train/layer_walk.hpp"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -80,6 +82,8 @@ std::vector<TokenScores> Evaluator::scores_of(std::span<const Decoder* const> de
   std::vector<WalkedPass> passes;
   for (const Decoder* decoder : decoders)
     passes.push_back(inference_pass(*decoder, micro_batches, binder_.exchange()));
+  MicroBatch none;  // of a rank that has fewer than others
+  none.places = at::empty({0}, at::kLong);
   LayerWalk walk(binder_, decoder_, inputs_of(micro_batches));
   const std::vector<std::vector<at::Tensor>> hidden = walk.forward(passes);
 
@@ -99,7 +103,7 @@ std::vector<TokenScores> Evaluator::scores_of(std::span<const Decoder* const> de
         append(found.distribution, scores[pass].distributions);
       }
       for (std::size_t i = micro_batches.size(); i < walk.head_rounds(); ++i)
-        decoders[pass]->serve_head(ops::NoLossGradient(), beside_of(settings, {}));
+        decoders[pass]->serve_head(ops::NoLossGradient(), beside_of(settings, none));
       broken += std::ranges::count_if(scores[pass].losses, [](double loss) { return !std::isfinite(loss); });
     }
   }

@@ -188,13 +188,19 @@ class Distributions(ScoreTest):
         self.assertLess(abs(pearson - freedom), 5 * numpy.sqrt(2 * freedom))
 
     def test_that_are_sampled_are_the_same_in_every_layout(self):
-        changes = {"score": {"distribution": "sampled", "samples": 12, "seed": 3}, "parallel": {"expert_parallel": 1}}
+        changes = {"score": {"distribution": "sampled", "samples": 12, "seed": 3}}
         one = self.score(1, self.job("one.toml", **changes))
         for ranks in (2, 3):
-            self.expect_same(self.score(ranks, self.job(f"{ranks}.toml", **changes)), one)
+            for vocabulary, expect in (("gathered", self.expect_same), ("sharded", self.expect_same_draws)):
+                parallel = {"expert_parallel": 1, "vocabulary": vocabulary}
+                expect(self.score(ranks, self.job(f"{ranks}-{vocabulary}.toml", **changes, parallel=parallel)), one)
         packed = self.score(2, self.job("wide.toml", **changes, data={"sequence_length": 128}, train={"micro_batch_sequences": 2}))
-        moved = (packed["distributions/ids"] != one["distributions/ids"]).any(1).mean()
+        self.expect_same_draws(packed, one)
+
+    def expect_same_draws(self, found, expected):
+        moved = (found["distributions/ids"] != expected["distributions/ids"]).any(1).mean()
         self.assertLess(moved, 0.02, "of the tokens some draw was moved by rounding")
+        numpy.testing.assert_allclose(found["tokens/log_prob"], expected["tokens/log_prob"], rtol=0, atol=1e-5)
 
     def test_of_more_tokens_than_the_vocabulary_has_are_refused(self):
         job = self.job(score={"distribution": "top", "top": self.logits.shape[1] + 1})

@@ -1,6 +1,6 @@
 """Embedding and head that ranks have between them by rows (parallel.vocabulary): the numbers of one rank, and what is sent.
 
-    vocabulary_test.py [Training | Using | ByPlan | Refused]...
+    vocabulary_test.py [Training | Using | ByPlan]...
 """
 import json
 import shutil
@@ -107,6 +107,20 @@ class Using(VocabularyTest):
         for found in tops[1:]:
             self.assertGreater((found == tops[0]).mean(), 0.99)
 
+    def test_draws_the_tokens_that_one_rank_draws(self):
+        documents = self.write_documents(FIXTURE)
+        found = []
+        for ranks, batch in ((1, 2), (2, 2), (3, 1)):  # two of the last have no sequence
+            job = self.job(f"draws-{ranks}.toml", job={"kind": "score"}, data={"tokens": documents}, train={"batch_sequences": batch},
+                           score={"distribution": "sampled", "samples": 20, "temperature": 1.5}, parallel=SHARDED)
+            with h5py.File(self.run_job(ranks, job) / "scores.h5") as file:
+                found.append({name: file["distributions"][name][:] for name in file["distributions"]})
+        self.assertEqual(found[0].keys(), found[1].keys())
+        for other in found[1:]:
+            for name, expected in found[0].items():
+                self.assertEqual(other[name].shape, expected.shape)
+                self.assertGreater((other[name] == expected).mean(), 0.99, name)
+
 
 class ByPlan(VocabularyTest):
     def planned(self, ranks, *words, vocabulary="auto"):
@@ -152,17 +166,6 @@ class ByPlan(VocabularyTest):
         self.expect(run, 0, "vocabulary: sharded", "fits only so")
         (line,) = (line for line in run.output.splitlines() if "vocabulary: sharded" in line)
         self.expect(program.sluice("plan", job, "--ranks", 3, "--memory", f"{middle}B"), 0, line.strip())
-
-
-class Refused(VocabularyTest):
-    def test_draws_of_tokens(self):
-        documents = self.directory / "documents.h5"
-        with h5py.File(documents, "w") as file:
-            file["tokens"] = numpy.arange(60, dtype=numpy.int32)
-            file["document_starts"] = numpy.array([0, 30])
-        changes = {"job": {"kind": "score"}, "data": {"tokens": documents}, "score": {"distribution": "sampled", "samples": 3}}
-        self.expect(run_job(2, self.job("refused.toml", parallel=SHARDED, **changes)), 78, "parallel.vocabulary", "score.distribution")
-        self.expect(run_job(2, self.job("auto.toml", **changes)), 0)
 
 
 if __name__ == "__main__":

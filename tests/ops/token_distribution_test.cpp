@@ -2,10 +2,12 @@
 
 #include "ops/loss.hpp"
 #include "ops/op_check.hpp"
+#include "ops/shared_draws.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 namespace sluice::ops {
 namespace {
@@ -53,6 +55,49 @@ TEST(DrawnTokens, do_not_depend_on_the_company_in_which_they_are_drawn) {
   const at::Tensor is_same = some.ids.eq(all.ids.narrow(0, 1000, 64)).all(1);
   EXPECT_GE(is_same.sum().item<std::int64_t>(), 62);  // another kernel may round a product otherwise
   EXPECT_FALSE(made(hidden, w, DrawnTokens{16, 1, 8, places}).ids.equal(all.ids));
+}
+
+/// Draws from logits [T, V] of which each of some ranks has those in `rows`.
+at::Tensor drawn_by_ranks(const at::Tensor& logits, const DrawnTokens& wanted,
+                          const std::vector<Range>& rows) {
+  std::vector<SharedDraws> ranks;
+  std::vector<at::Tensor> numbers, ids;
+  const auto part = [&](const Range& own) { return logits.narrow(1, own.begin, own.count()); };
+  for (int rank = 0; rank < static_cast<int>(rows.size()); ++rank) {
+    const Range& own = rows[static_cast<std::size_t>(rank)];
+    ranks.emplace_back(wanted, logits, rows, rank).take(part(own), own.begin);
+    numbers.push_back(ranks.back().numbers());
+  }
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    ranks[rank].set(at::stack(numbers));
+    ranks[rank].draw(part(rows[rank]), rows[rank].begin);
+    ids.push_back(ranks[rank].ids());
+  }
+  return at::stack(ids).amax(0);
+}
+
+TEST(DrawnTokens, are_those_of_one_rank_wherever_the_vocabulary_is_cut) {
+  constexpr std::int64_t kTokens = 300, kVocabulary = 5000;
+  for (const double temperature : {1.0, 0.01}) {  // at the lower one most exponentials are 0
+    const at::Tensor logits = numbers({kTokens, kVocabulary}) * 3;
+    const DrawnTokens wanted{16, temperature, 7, at::arange(kTokens, at::kLong) * 3};
+    DrawsOfTokens alone(wanted, logits);
+    alone.take(logits, 0);
+    const TokenDistribution expected = alone.result();
+    for (const std::vector<std::int64_t>& cuts :
+         std::vector<std::vector<std::int64_t>>{{0, 2048, 5000},
+                                                {0, 1700, 3300, 5000},
+                                                {0, 100, 1000, 1030, 4096, 5000},
+                                                {0, 0, 1024, 1024, 4999, 5000},
+                                                {0, 5000}}) {
+      std::vector<Range> rows;
+      for (std::size_t i = 1; i < cuts.size(); ++i) rows.push_back({cuts[i - 1], cuts[i]});
+      const TokenDistribution found = counted_draws(drawn_by_ranks(logits, wanted, rows));
+      EXPECT_GE(found.ids.eq(expected.ids).all(1).sum().item<std::int64_t>(), kTokens - 1);
+      EXPECT_TRUE(found.values.sum(1).eq(16).all().item<bool>());
+      EXPECT_TRUE(found.ids.select(1, 0).ge(0).all().item<bool>());
+    }
+  }
 }
 
 /// A teacher that names these tokens of its distribution.

@@ -149,6 +149,12 @@ TEST_F(SharedVocabularyTest, finds_the_most_probable_tokens) {
   expect_same(ops::NoLossGradient(), false, [](const Tokens&, int) { return ops::TopTokens{12, 0.7}; });
 }
 
+TEST_F(SharedVocabularyTest, draws_the_same_tokens) {
+  expect_same(ops::NoLossGradient(), false, [](const Tokens& tokens, int rank) {
+    return ops::DrawnTokens{12, 0.7, 5, at::arange(tokens.count, at::kLong) + 100 * rank};
+  });
+}
+
 TEST_F(SharedVocabularyTest, learns_from_teachers_that_name_more_tokens_on_some_ranks) {
   for (const ops::LossCoefficients& coefficients :
        {ops::LossCoefficients(0.5), ops::LossCoefficients(kOfLosses)})

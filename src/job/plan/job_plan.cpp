@@ -128,15 +128,6 @@ std::string vocabulary_text(const JobPlan& plan) {
                      bytes.sharded < bytes.gathered ? "" : ", because the job fits only so");
 }
 
-std::string why_not_sharded(const JobPlan& plan) {
-  if (plan.computes_on_gpus())
-    return "with weights on GPUs: only ranks that compute on processors have embedding and head between them";
-  const JobConfig& config = plan.config();
-  if (config.job.kind == JobKind::kScore && config.score.distribution == ScoreDistribution::kSampled)
-    return "with score.distribution = \"sampled\": tokens are drawn from all logits of a rank";
-  return "";
-}
-
 bool chooses_mode(const JobConfig& config) {
   return is_training(config.job.kind) && config.optimizer.fit == OptimizerFit::kAuto;
 }
@@ -301,8 +292,7 @@ JobPlan JobPlan::with_chosen_vocabulary() {
     return changed_to(VocabularySharing::kGathered);
   count_memory();
   const Workload work = workload_of(config(), machine, found_->teacher_tokens);
-  if (wanted != VocabularySharing::kAuto || shards.world() == 1 || !work.computes ||
-      !why_not_sharded(*this).empty())
+  if (wanted != VocabularySharing::kAuto || shards.world() == 1 || !work.computes || computes_on_gpus())
     return *this;
   JobPlan sharded = changed_to(VocabularySharing::kSharded);
   // A head that is not trained is sent once where it can be kept.

@@ -144,8 +144,6 @@ class JobPlan {
 
 /// Line about how the plan has chosen to share the vocabulary.
 [[nodiscard]] std::string vocabulary_text(const JobPlan& plan);
-/// Why ranks cannot have embedding and head between them in this job; "" if they can.
-[[nodiscard]] std::string why_not_sharded(const JobPlan& plan);
 
 /// Text of a mode: "adamw, state int8, master 24bit, gradients release".
 [[nodiscard]] std::string mode_text(const OptimizerMode& mode);

@@ -103,10 +103,11 @@ void check_formats(const JobPlan& plan) {
 }
 
 void check_vocabulary(const JobPlan& plan) {
-  if (plan.config().parallel.vocabulary != VocabularySharing::kSharded) return;
-  if (const std::string why = why_not_sharded(plan); !why.empty())
-    fail({ExitCode::kBadConfig, "config.contradiction"},
-         "parallel.vocabulary: found \"sharded\", expected \"auto\" or \"gathered\" {}", why);
+  if (plan.config().parallel.vocabulary == VocabularySharing::kSharded && plan.computes_on_gpus())
+    fail(
+        {ExitCode::kBadConfig, "config.contradiction"},
+        "parallel.vocabulary: found \"sharded\" with weights on GPUs, expected \"auto\" or \"gathered\": only ranks "
+        "that compute on processors have embedding and head between them");
 }
 
 void check_replicas(const JobPlan& plan) {

@@ -76,7 +76,10 @@ Workload workload_of(const JobConfig& config, const Machine& machine, std::int64
   work.backward_passes = config.optimizer.gradients == GradientMode::kRelease && clips_all ? 2 : 1;
   work.has_z_loss = work.trains && config.train.router_z_loss > 0;
   work.has_reference = prefers && config.prefer.walks_reference();
-  if (config.job.kind == JobKind::kScore) work.distribution_tokens = config.score.distribution_tokens();
+  if (config.job.kind == JobKind::kScore) {
+    work.distribution_tokens = config.score.distribution_tokens();
+    work.draws_distribution = config.score.distribution == ScoreDistribution::kSampled;
+  }
   if (config.job.kind == JobKind::kTrain) work.distribution_tokens = teacher_tokens;
   const bool scores_start = prefers && config.prefer.refers_to(PreferenceReference::kStart);
   work.evaluates = work.trains && (config.evaluate.every_steps > 0 || scores_start);
