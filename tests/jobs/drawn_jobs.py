@@ -292,7 +292,10 @@ def loss_tolerance(task):
 
 
 def later_loss_tolerance(task, tables):
-    """The same after an update. Lion's is a sign, which turns where a gradient is little more than its rounding."""
+    """The same after an update. Lion's is a sign, which turns where a gradient is little more than its rounding. Of tokens in codes each
+    update turns more of them: with products of another processor's order of sums the same ranks end 0.2 % apart."""
+    if task.dispatch != "dtype":
+        return max(loss_tolerance(task), 5e-3)
     is_rounded = tables["optimizer"]["kind"] == "lion" or tables["parallel"]["reduce"] == "bfloat16"
     return max(loss_tolerance(task), 1e-3 if is_rounded else 0)
 
