@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -58,11 +59,12 @@ void begin(JobContext& context) {
 /// by all ranks; brings the files that it needs to its readers.
 PlannedLoad plan_load_of(const JobContext& context, std::span<const int> left_in_files = {}) {
   const ShardPlan& shards = context.plan.shards;
-  fetch_weights(context.comm, context.config(), shards, context.plan.machine.nodes);
+  const std::optional<SavedStep> step = share_saved_step(context.comm, context.config().model.path);
+  fetch_weights(context.comm, context.config(), shards, context.plan.machine.nodes, step);
   PlannedLoad planned =
       plan_weights(is_passed_on(context.config()) ? context.comm : context.sets.own(), context.blueprint,
                    shards, nodes_of_set(shards, context.plan.machine.nodes, context.sets.number()),
-                   context.plan.machine.device.memory(), left_in_files);
+                   context.plan.machine.device.memory(), step, left_in_files);
   if (!context.is_root()) return planned;
   for (const std::string& warning : planned.index.warnings) log::warning("{}", warning);
   for (const std::string& text : ignored_text(planned.match)) log::info("{}", text);

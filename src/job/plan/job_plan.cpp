@@ -156,9 +156,10 @@ void JobPlan::read_headers() {
   load.emplace();
   load->fault = outcome_of([&] {
     std::vector<std::int64_t> bytes;
+    const std::optional<SavedStep> step = share_saved_step(self, config().model.path);
     for (int set = 0; set < shards.dims().replicas; ++set) {
       const PlannedLoad planned = plan_weights(
-          self, *blueprint, shards, nodes_of_set(shards, machine.nodes, set), machine.device.memory());
+          self, *blueprint, shards, nodes_of_set(shards, machine.nodes, set), machine.device.memory(), step);
       std::ranges::copy(planned_staging(planned.plan), std::back_inserter(bytes));
       if (set == 0)
         load = outline_of(planned);

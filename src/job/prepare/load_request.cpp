@@ -46,15 +46,6 @@ CachePolicy cache_policy(const LoadSettings& load) {
   return leaves_none ? CachePolicy::kDrop : load.page_cache;
 }
 
-/// The step that model.path is, as rank 0 of `comm` reads it; nothing for a Hugging Face directory. Collective over
-/// `comm`.
-std::optional<SavedStep> share_saved_step(Communicator& comm, const std::filesystem::path& directory) {
-  const std::string text = share_from_root(
-      comm, [&] { return is_saved_step(directory) ? to_manifest(read_saved_step(directory)) : ""; });
-  if (text.empty()) return std::nullopt;
-  return parse_manifest(text, directory.string());
-}
-
 /// Whether a rank reads files of model.path. `nodes`: node of each rank of all.
 bool is_reader(const JobConfig& config, const ShardPlan& shards, std::span<const int> nodes, int rank) {
   const int set = shards.dims().set(rank);
@@ -83,19 +74,25 @@ LoadRequest load_request(const Blueprint& blueprint, const ShardPlan& shards, st
                       .discard = config.load.sink == LoadSink::kDiscard}};
 }
 
+std::optional<SavedStep> share_saved_step(Communicator& comm, const std::filesystem::path& directory) {
+  const std::string text = share_from_root(
+      comm, [&] { return is_saved_step(directory) ? to_manifest(read_saved_step(directory)) : ""; });
+  if (text.empty()) return std::nullopt;
+  return parse_manifest(text, directory.string());
+}
+
 PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint, const ShardPlan& shards,
-                         std::span<const int> nodes, MemoryKind memory, std::span<const int> left_in_files) {
+                         std::span<const int> nodes, MemoryKind memory, const std::optional<SavedStep>& step,
+                         std::span<const int> left_in_files) {
   const LoadRequest request = load_request(blueprint, shards, nodes, memory, left_in_files);
-  const std::optional<SavedStep> step = share_saved_step(comm, request.directory);
   if (!step) return plan_load(comm, request);
   return plan_load(comm, request,
                    saved_weights(*step, request.directory, blueprint.model.manifest, request.options.arena));
 }
 
 void fetch_weights(Communicator& comm, const JobConfig& config, const ShardPlan& shards,
-                   std::span<const int> nodes) {
+                   std::span<const int> nodes, const std::optional<SavedStep>& step) {
   const std::filesystem::path directory = config.model.path;
-  const std::optional<SavedStep> step = share_saved_step(comm, directory);
   if (!step || step->hosts.empty()) return;
   const RankDisks disks({nodes.begin(), nodes.end()});
   const HeldStep held = HeldSteps(comm, disks, directory.parent_path()).read({step->step, directory});

@@ -1,11 +1,15 @@
 // Load request of a job's settings: the same for `run`, `check` and `plan`.
 #pragma once
 
+#include "checkpoint/step_directory.hpp"
+#include "comm/communicator.hpp"
 #include "device/memory.hpp"
 #include "job/prepare/blueprint.hpp"
 #include "load/checkpoint_load.hpp"
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,18 +33,24 @@ namespace sluice {
                                        std::span<const int> nodes, MemoryKind memory,
                                        std::span<const int> left_in_files = {});
 
+/// Collective over `comm`. The checkpoint that `directory` is, as rank 0 reads it; nothing for a Hugging Face directory.
+/// Error(kBadData) for an incomplete one.
+[[nodiscard]] std::optional<SavedStep> share_saved_step(Communicator& comm,
+                                                        const std::filesystem::path& directory);
+
 /// Collective over `comm`: the ranks of a set that reads for itself, or all if one set passes on what it reads. Plan
-/// of a job's load into `memory`, from a Hugging Face directory or a checkpoint, by headers that rank 0 reads. Errors
-/// as plan_load(), and Error(kBadData) for an incomplete checkpoint.
+/// of a job's load into `memory`, from a Hugging Face directory or from `step`, the checkpoint that model.path is, by
+/// headers that rank 0 reads. Errors as plan_load().
 [[nodiscard]] PlannedLoad plan_weights(Communicator& comm, const Blueprint& blueprint,
                                        const ShardPlan& shards, std::span<const int> nodes, MemoryKind memory,
+                                       const std::optional<SavedStep>& step,
                                        std::span<const int> left_in_files = {});
 
-/// Collective over `comm`, all ranks of a run. Where model.path is a checkpoint of which each host keeps its own part,
+/// Collective over `comm`, all ranks of a run. Where model.path is `step`, a checkpoint of which each host keeps its own part,
 /// brings the files that other hosts keep to the disks of its readers. `nodes`: node of each rank of all. Errors as
 /// HeldSteps::read() and bring_files().
 void fetch_weights(Communicator& comm, const JobConfig& config, const ShardPlan& shards,
-                   std::span<const int> nodes);
+                   std::span<const int> nodes, const std::optional<SavedStep>& step);
 
 /// Options of a job's load: page cache and deadline.
 [[nodiscard]] LoadOptions load_options(const JobConfig& config);
