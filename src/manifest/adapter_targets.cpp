@@ -5,6 +5,10 @@
 #include "manifest/adapter.hpp"
 #include "manifest/name_pattern.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <string_view>
 
 namespace sluice {
@@ -15,10 +19,14 @@ bool is_end_of(std::string_view target, std::string_view name) {
   return name.size() == target.size() || name[name.size() - target.size() - 1] == '.';
 }
 
+/// Whether an adaptable weight is what kAllLinear selects.
+bool is_projection(const TensorInfo& tensor) {
+  return tensor.role != Role::kHead && tensor.role != Role::kRouter;
+}
+
 bool means(std::string_view target, const TensorInfo& tensor) {
-  const bool is_projection = tensor.role != Role::kHead && tensor.role != Role::kRouter;
-  if (target == kAllLinear) return is_projection;
-  if (target == kLinearModules) return is_projection && tensor.role != Role::kExpert;
+  if (target == kAllLinear) return is_projection(tensor);
+  if (target == kLinearModules) return is_projection(tensor) && tensor.role != Role::kExpert;
   if (target.find_first_of("*?") != std::string_view::npos) return matches_pattern(target, tensor.name);
   constexpr std::string_view kEnd = ".weight";
   const std::string_view name = tensor.name;
@@ -46,6 +54,30 @@ std::vector<std::string> adapter_targets(const ParameterManifest& manifest,
            "names such as \"*.self_attn.*\"",
            printable(targets[i]), kAllLinear, kLinearModules);
   return names;
+}
+
+std::vector<AdaptedShare> scarcely_adapted(const ParameterManifest& manifest,
+                                           const AdapterDescription& adapters) {
+  if (adapters.empty()) return {};
+  std::vector<AdaptedShare> shares;
+  for (const AdaptableWeight& weight : adaptable_weights(manifest)) {
+    if (!is_projection(weight.info)) continue;
+    auto share = std::ranges::find(shares, weight.info.role, &AdaptedShare::role);
+    if (share == shares.end()) share = shares.insert(share, {weight.info.role});
+    share->parameters += weight.info.element_count();
+    if (adapters.find(weight.info.name) != nullptr) share->adapted += weight.info.element_count();
+  }
+  std::erase_if(shares, [](const AdaptedShare& share) { return 2 * share.adapted >= share.parameters; });
+  return shares;
+}
+
+std::string scarcely_adapted_text(const ParameterManifest& manifest, const AdapterDescription& adapters) {
+  std::string text;
+  for (const AdaptedShare& share : scarcely_adapted(manifest, adapters))
+    text += fmt::format("{}{:.1f} % of {}", text.empty() ? "" : ", ",
+                        100.0 * static_cast<double>(share.adapted) / static_cast<double>(share.parameters),
+                        name_of(share.role));
+  return text;
 }
 
 }  // namespace sluice

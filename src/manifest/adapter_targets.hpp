@@ -1,6 +1,7 @@
 // Targets of adapters: the weights that a job file selects.
 #pragma once
 
+#include "manifest/adapter.hpp"
 #include "manifest/manifest.hpp"
 
 #include <span>
@@ -21,5 +22,18 @@ inline constexpr std::string_view kLinearModules = "linear-modules";
 /// pattern of tensor names with `*` or `?`. Error(kBadConfig) for a target that selects no adaptable weight.
 [[nodiscard]] std::vector<std::string> adapter_targets(const ParameterManifest& manifest,
                                                        std::span<const std::string> targets);
+
+/// Parameters of the projections of a kind, and how many of them lie in weights that have adapters.
+struct AdaptedShare {
+  Role role;
+  std::int64_t parameters = 0, adapted = 0;
+};
+/// Kinds of projections, those that kAllLinear selects, of whose parameters less than half lie in weights with
+/// adapters, in the order of the manifest; none without adapters.
+[[nodiscard]] std::vector<AdaptedShare> scarcely_adapted(const ParameterManifest& manifest,
+                                                         const AdapterDescription& adapters);
+/// Those kinds as text, "0.0 % of expert, 25.0 % of attention"; empty if there are none.
+[[nodiscard]] std::string scarcely_adapted_text(const ParameterManifest& manifest,
+                                                const AdapterDescription& adapters);
 
 }  // namespace sluice

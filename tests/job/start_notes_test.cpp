@@ -11,6 +11,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 JobConfig job(std::int64_t batch, std::int64_t length) {
   JobConfig config;
@@ -19,10 +20,10 @@ JobConfig job(std::int64_t batch, std::int64_t length) {
   return config;
 }
 
-ModelConfig model(std::int64_t positions) {
-  ModelConfig config;
-  config.max_positions = positions;
-  return config;
+ModelDescription model(std::int64_t positions) {
+  ModelDescription described;
+  described.config.max_positions = positions;
+  return described;
 }
 
 TEST(StartNotes, tell_of_ranks_without_a_sequence) {
@@ -35,6 +36,23 @@ TEST(StartNotes, tell_of_sequences_longer_than_the_models_positions) {
   EXPECT_THAT(job_notes(job(1, 9), model(8), 1), ElementsAre(AllOf(HasSubstr("data.sequence_length is 9"),
                                                                    HasSubstr("max_position_embeddings 8"))));
   EXPECT_THAT(job_notes(job(1, 9), model(0), 1), IsEmpty()) << "not told by the model";
+}
+
+TEST(StartNotes, tell_of_projections_that_adapters_hardly_change) {
+  ModelDescription described = model(8);
+  described.manifest.add({.name = "model.layers.0.self_attn.q_proj.weight",
+                          .shape = {6, 5},
+                          .role = Role::kAttention,
+                          .tied_to = {}});
+  described.adapters.tensors = {{"model.layers.0.self_attn.q_proj.weight", 2, 1}};
+  EXPECT_THAT(job_notes(job(3, 8), described, 3), IsEmpty());
+  described.manifest.add({.name = "model.layers.0.mlp.experts.down_proj",
+                          .shape = {3, 5, 4},
+                          .role = Role::kExpert,
+                          .tied_to = {}});
+  EXPECT_THAT(job_notes(job(3, 8), described, 3),
+              ElementsAre(AllOf(HasSubstr("0.0 % of expert"), Not(HasSubstr("attention")),
+                                HasSubstr("lora.targets"))));
 }
 
 TEST(StartNotes, say_what_to_set_where_ranks_may_not_read_each_other) {

@@ -144,6 +144,19 @@ TEST(AdapterTargets, that_mean_nothing_are_refused_by_name) {
   }
 }
 
+TEST(AdaptedShares, are_of_the_projections_of_which_less_than_half_has_adapters) {
+  const auto scarce = [](const std::vector<std::string>& names) {
+    AdapterDescription adapters;
+    for (const std::string& name : names) adapters.tensors.push_back({name, 2, 1});
+    return scarcely_adapted_text(some_model(), adapters);
+  };
+  EXPECT_EQ(scarce({}), "") << "without adapters";
+  EXPECT_EQ(scarce(targets({"all-linear"})), "") << "head and router have none, and are not counted";
+  EXPECT_EQ(scarce(targets({"linear-modules"})), "0.0 % of expert");
+  EXPECT_EQ(scarce({"model.layers.0.mlp.experts.down_proj"}),
+            "0.0 % of attention, 33.3 % of expert, 0.0 % of shared_expert");
+}
+
 TEST(NamePattern, has_stars_for_any_characters_and_question_marks_for_one) {
   EXPECT_TRUE(matches_pattern("a.*.b", "a.1.2.b"));
   EXPECT_TRUE(matches_pattern("*", ""));

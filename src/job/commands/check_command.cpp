@@ -260,7 +260,7 @@ void tell_ranks(const Examination& job) {
   for (std::size_t rank = 0; rank < bytes.size(); ++rank)
     job.line("rank {:<4} holds {} of weights", rank, format_bytes(bytes[rank]));
   if (const std::string note = stored_note(*plan.blueprint); !note.empty()) job.line("note      {}", note);
-  for (const std::string& note : job_notes(plan.config(), plan.blueprint->model.config, plan.machine.ranks()))
+  for (const std::string& note : job_notes(plan.config(), plan.blueprint->model, plan.machine.ranks()))
     job.line("note      {}", note);
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "comm/mpi/single_copy.hpp"
 #include "job/prepare/options_of_job.hpp"
+#include "manifest/adapter_targets.hpp"
 
 #include <fmt/format.h>
 
@@ -53,7 +54,8 @@ std::string both_answers_text(const JobConfig& config, const std::vector<SourceF
 
 }  // namespace
 
-std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model, int world) {
+std::vector<std::string> job_notes(const JobConfig& config, const ModelDescription& described, int world) {
+  const ModelConfig& model = described.config;
   std::vector<std::string> notes;
   if (!model.unknown_keys.empty())
     notes.push_back(fmt::format(
@@ -68,6 +70,11 @@ std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& m
     notes.push_back(
         "this job neither saves its state nor exports its weights: what it trains is lost when it ends. "
         "checkpoint.every_minutes, checkpoint.every_steps or export.at_end keep it");
+  if (const std::string scarce = scarcely_adapted_text(described.manifest, described.adapters);
+      !scarce.empty())
+    notes.push_back(fmt::format(
+        "adapters change less than half of the parameters of some projections: {}. lora.targets chooses",
+        scarce));
   const std::int64_t sequences = config.train.batch_sequences, length = config.data.sequence_length;
   if (sequences < world)
     notes.push_back(fmt::format(

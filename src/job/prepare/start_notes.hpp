@@ -3,7 +3,7 @@
 
 #include "config/job_config.hpp"
 #include "data/batch_options.hpp"
-#include "model/model_config.hpp"
+#include "model/architecture.hpp"
 
 #include <string>
 #include <string_view>
@@ -12,8 +12,8 @@
 namespace sluice {
 
 /// Notes about a job on `world` ranks, a line each: unknown keys of config.json, ranks without a sequence,
-/// sequences longer than the model's positions.
-[[nodiscard]] std::vector<std::string> job_notes(const JobConfig& config, const ModelConfig& model,
+/// sequences longer than the model's positions, kinds of projections of which adapters change less than half.
+[[nodiscard]] std::vector<std::string> job_notes(const JobConfig& config, const ModelDescription& described,
                                                  int world);
 
 /// Notes on how this process was started: alone, in a Slurm allocation of several tasks.
