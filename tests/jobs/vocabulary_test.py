@@ -163,7 +163,7 @@ class ByPlan(VocabularyTest):
         refused = run_job(3, job, *settings("sharded", "64MiB"))
         limit = middle + program.program_bytes(64 << 20, refused.output)
         run = run_job(3, job, *settings("auto", f"{limit}B"))
-        self.expect(run, 0, "vocabulary: sharded", "fits only so")
+        self.expect(run, 0, "vocabulary: sharded", "memory is short")
         (line,) = (line for line in run.output.splitlines() if "vocabulary: sharded" in line)
         self.expect(program.sluice("plan", job, "--ranks", 3, "--memory", f"{middle}B"), 0, line.strip())
 

@@ -125,7 +125,7 @@ std::string vocabulary_text(const JobPlan& plan) {
   const JobPlan::VocabularyBytes& bytes = *plan.chosen_vocabulary;
   return fmt::format("vocabulary: sharded, {} a step in place of {}{} (parallel.vocabulary = \"auto\")",
                      format_bytes(bytes.sharded), format_bytes(bytes.gathered),
-                     bytes.sharded < bytes.gathered ? "" : ", because the job fits only so");
+                     bytes.sharded < bytes.gathered ? "" : ", as memory is short");
 }
 
 bool chooses_mode(const JobConfig& config) {
@@ -281,29 +281,32 @@ JobPlan JobPlan::with_chosen_frozen() const {
 }
 
 /// This plan, its memory counted, with embedding and head sharded where that is left to the plan and fewer bytes are
-/// sent, unless the other choice fits better; and with both gathered where a set has one rank.
+/// sent, unless the other choice leaves more memory where it is short; and with both gathered where a set has one rank.
 JobPlan JobPlan::with_chosen_vocabulary() {
-  const VocabularySharing wanted = config().parallel.vocabulary;
   const auto changed_to = [&](VocabularySharing sharing) {
-    JobPlan changed = with([&](JobConfig& config) { config.parallel.vocabulary = sharing; });
-    changed.take_facts(*this);
-    return changed;
+    JobPlan plan = changed([&](JobConfig& config) { config.parallel.vocabulary = sharing; });
+    plan.take_facts(*this);
+    return plan;
   };
+  const VocabularySharing wanted = config().parallel.vocabulary;
   if (wanted == VocabularySharing::kSharded && shards.world() == 1)
-    return changed_to(VocabularySharing::kGathered);
-  count_memory();
+    return changed_to(VocabularySharing::kGathered).count_memory();
   const Workload work = workload_of(config(), machine, found_->teacher_tokens);
   if (wanted != VocabularySharing::kAuto || shards.world() == 1 || !work.computes || computes_on_gpus())
-    return *this;
+    return count_memory();
+  if (may_keep_frozen()) count_memory();
   JobPlan sharded = changed_to(VocabularySharing::kSharded);
   // A head that is not trained is sent once where it can be kept.
-  const JobPlan gathered = changed_to(VocabularySharing::kGathered).with_chosen_frozen();
+  const JobPlan gathered = with_chosen_frozen();
   sharded.chosen_vocabulary = {gathered.blueprint->vocabulary_traffic(gathered.shards, work),
                                sharded.blueprint->vocabulary_traffic(sharded.shards, work)};
   const bool sends_less = sharded.chosen_vocabulary->sharded < sharded.chosen_vocabulary->gathered;
-  const Fit here = fit_in_memory(), there = sharded.fit_in_memory();
-  const bool takes_sharded = here == there ? sends_less : there > here;
-  return takes_sharded ? sharded : *this;
+  JobPlan& first = sends_less ? sharded : *this;
+  if (first.count_memory().fits()) return first;
+  JobPlan& other = sends_less ? *this : sharded;
+  const Fit here = first.fit_in_memory(), there = other.count_memory().fit_in_memory();
+  const bool other_is_smaller = other.largest_peak() < first.largest_peak();
+  return there > here || (there == here && other_is_smaller) ? other : first;
 }
 
 void JobPlan::take_facts(const JobPlan& other) {
@@ -315,15 +318,18 @@ void JobPlan::take_facts(const JobPlan& other) {
   lack = other.lack;
 }
 
+JobPlan JobPlan::changed(const std::function<void(JobConfig&)>& change) const {
+  JobConfig other = config();
+  change(other);
+  StoredTensors kept = kept_as_stored(other, found_->storable);
+  const bool loads_alike = other.model.frozen_format == config().model.frozen_format &&
+                           other.memory.offload == config().memory.offload;
+  return JobPlan(std::make_shared<const Blueprint>(*blueprint, other, std::move(kept)), found_, machine,
+                 loads_alike ? std::optional(staging) : std::nullopt);
+}
+
 JobPlan JobPlan::with(const std::function<void(JobConfig&)>& change) const {
-  JobConfig changed = config();
-  change(changed);
-  StoredTensors kept = kept_as_stored(changed, found_->storable);
-  const bool loads_alike = changed.model.frozen_format == config().model.frozen_format &&
-                           changed.memory.offload == config().memory.offload;
-  return JobPlan(std::make_shared<const Blueprint>(*blueprint, changed, std::move(kept)), found_, machine,
-                 loads_alike ? std::optional(staging) : std::nullopt)
-      .count_memory();
+  return changed(change).count_memory();
 }
 
 JobPlan JobPlan::with(Machine other) const {

@@ -119,6 +119,8 @@ class JobPlan {
   void take_facts(const JobPlan& other);
   void read_headers();
   JobPlan& count_memory();
+  /// with(), whose memory is not counted yet.
+  [[nodiscard]] JobPlan changed(const std::function<void(JobConfig&)>& change) const;
 
   std::shared_ptr<const FoundInFiles> found_;
 };

@@ -33,8 +33,8 @@ namespace sluice {
                                        std::span<const int> nodes, MemoryKind memory,
                                        std::span<const int> left_in_files = {});
 
-/// Collective over `comm`. The checkpoint that `directory` is, as rank 0 reads it; nothing for a Hugging Face directory.
-/// Error(kBadData) for an incomplete one.
+/// Collective over `comm`. The checkpoint that `directory` is, as rank 0 reads it; nothing for a Hugging Face
+/// directory. Error(kBadData) for an incomplete one.
 [[nodiscard]] std::optional<SavedStep> share_saved_step(Communicator& comm,
                                                         const std::filesystem::path& directory);
 
@@ -46,8 +46,8 @@ namespace sluice {
                                        const std::optional<SavedStep>& step,
                                        std::span<const int> left_in_files = {});
 
-/// Collective over `comm`, all ranks of a run. Where model.path is `step`, a checkpoint of which each host keeps its own part,
-/// brings the files that other hosts keep to the disks of its readers. `nodes`: node of each rank of all. Errors as
+/// Collective over `comm`, all ranks of a run. Where model.path is `step`, a checkpoint of which each host keeps
+/// its own part, brings the files that other hosts keep to the disks of its readers. `nodes`: node of each rank. Errors as
 /// HeldSteps::read() and bring_files().
 void fetch_weights(Communicator& comm, const JobConfig& config, const ShardPlan& shards,
                    std::span<const int> nodes, const std::optional<SavedStep>& step);
