@@ -1,5 +1,6 @@
 #include "decoder/attention_block.hpp"
 
+#include "base/error.hpp"
 #include "decoder/biased.hpp"
 #include "decoder/block_norm.hpp"
 #include "model/blocks/attention.hpp"
@@ -91,7 +92,10 @@ AttentionParameters attention_parameters(const ModelConfig& config, const LayerV
   if (config.separate_gate) out.gate_proj = layer.weight(names::kGateProj);
   if (config.attention_output_bias) out.o_bias = layer[names::kOBias];
   if (config.attention_sinks) out.sinks = layer[names::kSinks];
-  if (config.query_key_norm == QueryKeyNorm::kNone) return out;
+  if (config.query_key_norm == QueryKeyNorm::kNone) {
+    SLUICE_ASSERT(!config.value_norm, "a norm of values needs norms of queries and keys");
+    return out;
+  }
   out.q_norm = layer[names::kQNorm];
   out.k_norm = layer[names::kKNorm];
   if (config.value_norm) out.v_norm.value = at::ones({config.head_dim}, out.k_norm.value.options());

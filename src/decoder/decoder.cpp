@@ -1,5 +1,6 @@
 #include "decoder/decoder.hpp"
 
+#include "base/error.hpp"
 #include "decoder/block_norm.hpp"
 #include "model/blocks/embedding_and_head.hpp"
 #include "model/blocks/norms.hpp"
@@ -205,7 +206,7 @@ at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingReco
     const at::Tensor d_sum = d_out.defined() ? scaled(d_out) : d_out;
     return scaled(experts_sublayer(index, mixed, record, sums, probability_grad, exchange, d_sum));
   }
-  const bool needs_output = !d_out.defined() || p.behind_mlp.value.defined() || p.scalar.defined();
+  const bool needs_output = !d_out.defined() || p.behind_mlp.value.defined();
   const at::Tensor tokens = block_norm(config_, mixed, p.mlp_norm).reshape({-1, config_.hidden_size});
   const at::Tensor fed =
       dense_mlp(*p.dense, tokens, needs_output ? ops::Purpose::kOutput : ops::Purpose::kGraph);
@@ -235,6 +236,7 @@ at::Tensor Decoder::experts_sublayer(int index, const at::Tensor& mixed, Routing
     return with_branch(mixed, fed.view_as(mixed), p.behind_mlp);
   }
   at::Tensor d_fed = branch_gradient(rows(d_out));
+  SLUICE_ASSERT(has_norm || !has_dense, "a dense MLP beside experts needs norms behind both");
   if (!has_norm) return at::add(mixed, feed(d_fed, {}).view_as(mixed), config_.residual_factor);
   const auto through_norm = [&](const at::Tensor& before, const ops::Parameter& norm,
                                 const at::Tensor& d_behind) {

@@ -9,6 +9,7 @@
 #include "ops/router.hpp"
 
 #include <ATen/ops/bincount.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/sigmoid.h>
 
@@ -110,6 +111,13 @@ at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x, 
   return ops::linear(hidden, parameters.down_proj, purpose);
 }
 
+/// Returns the factor of each chosen expert, of the shape and type of the weights. As rows of a table, whose
+/// gradients are summed in the order of the tokens by any number of threads.
+at::Tensor scales_of(const ops::Parameter& scales, const ops::Routing& routing) {
+  const at::Tensor table = ops::in_graph(scales, routing.weights).to(routing.weights.scalar_type());
+  return at::embedding(table.unsqueeze(1), routing.experts).squeeze(-1);
+}
+
 at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters, const MoeInputs& x,
                      RoutingRecord& record, RoutingSums& sums, const at::Tensor& probability_grad,
                      ops::TokenExchange& exchange, const at::Tensor& d_out,
@@ -122,9 +130,7 @@ at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
     if (sums.expert_tokens.defined()) add_routing(routing, record.counted, config.experts, sums);
   }
   if (parameters.expert_scales.value.defined())
-    routing.weights = routing.weights * ops::in_graph(parameters.expert_scales, routing.weights)
-                                            .to(routing.weights.scalar_type())
-                                            .index({routing.experts});
+    routing.weights = routing.weights * scales_of(parameters.expert_scales, routing);
   ops::Experts experts(x.experts, parameters.experts, routing, exchange, d_out);
   if (meanwhile) meanwhile();
   if (!parameters.shared) return experts.output();
