@@ -126,9 +126,10 @@ Table parallel_table() {
           Choice<VocabularySharing>{{{"auto", VocabularySharing::kAuto},
                                      {"gathered", VocabularySharing::kGathered},
                                      {"sharded", VocabularySharing::kSharded}}},
-          "embedding and output head: gathered = each rank gathers the head for its own tokens; sharded = each rank "
-          "keeps its rows and computes their logits for the tokens of all ranks, so that hidden states travel in place "
-          "of weights and gradients; auto = whichever sends fewer bytes, or alone fits in memory, but gathered on GPUs")
+          "embedding and output head: gathered = each rank gathers the head for its own tokens; sharded = each "
+          "rank keeps its rows and computes their logits for the tokens of all ranks, so that hidden states travel "
+          "in place of weights and gradients; auto = whichever sends fewer bytes, or fits better where memory is "
+          "short, but gathered on GPUs")
       .done();
 }
 

@@ -63,6 +63,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const trace::Span span(trace::Kind::kOperation, "attention");
   SLUICE_ASSERT(q.dim() == 4 && k.sizes() == v.sizes() && q.size(2) % k.size(2) == 0,
                 "{} query heads cannot share {} key heads", q.size(2), k.size(2));
+  SLUICE_ASSERT(q.size(1) > 0, "attention of sequences without positions");
   SLUICE_ASSERT(!form.sinks.value.defined() || form.sinks.value.numel() == q.size(2),
                 "found {} sinks, expected one for each of {} heads", form.sinks.value.numel(), q.size(2));
   return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), form,

@@ -26,12 +26,11 @@ struct AttentionForm {
 
 /// Causal attention, softmax(scale * q k^T) v, for q [b, L, nq, d], k and v [b, L, nkv, d], where query heads
 /// h * nq/nkv ... share head h of k and v; the result is [b, L, nq, d]. A token attends to itself and earlier
-/// tokens of its document. Products are in the dtype, softmax in float32, as in transformers' eager
-/// attention. Works in tiles of at most 512 queries (of the heads that share keys) by 512 keys, so that
-/// scores stay in a core's cache; bfloat16 on processors with matrix tiles in tiles of 32 queries by some
-/// hundred keys, with scores that are never rounded. Backward recomputes the scores from the record's
-/// logsumexp. Tiles that no query of a block attends to are skipped, so packed documents cost no more than
-/// separate ones, and windows cost what lies inside them. Fills `record`, if not null, on the first pass; a
+/// tokens of its document. On a processor 32 queries of a head meet a panel of 128 keys, whose scores, float32 and
+/// never rounded, stay in a core's cache; weights are rounded to bfloat16 where bfloat16 numbers are multiplied
+/// (matrix tiles), and nowhere else. Backward recomputes the scores from the record's logsumexp. Blocks that no
+/// query attends to are skipped, so packed documents cost no more than separate ones, and windows cost what lies
+/// inside them. Fills `record`, if not null, on the first pass; a
 /// later pass over the same inputs is for its graph alone, and computes nothing.
 [[nodiscard]] at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    const AttentionForm& form, const Documents& documents = {},

@@ -140,8 +140,7 @@ TEST(RotaryConfig, other_scalings_are_refused_by_name) {
   for (const char* type : {"dynamic", "longrope", "llama3", "mrope", "su"}) {
     expect_scaling_refused({{"rope_type", type}, {"factor", 4.0}},
                            {"rope_parameters: rope_type", type, "'default', 'linear', 'yarn'"});
-    expect_scaling_refused({{"type", type}},
-                           {"rope_parameters: type", type, "'default', 'linear', 'yarn'"});
+    expect_scaling_refused({{"type", type}}, {"rope_parameters: type", type, "'default', 'linear', 'yarn'"});
   }
   expect_scaling_refused({{"rope_type", "proportional"}, {"factor", 4.0}},
                          {"rope_parameters: rope_type", "proportional"});

@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <utility>
+
 namespace sluice::ops {
 namespace {
 
@@ -38,14 +41,16 @@ TEST(Attention, matches_its_formula_with_grouped_queries) {
     expect_matches(operation, formula, heads(2, 33, 6, 2, dtype), {});
     expect_matches(operation, formula, heads(1, 8, 4, 4, dtype), {});
     expect_matches(operation, formula, heads(3, 5, 4, 1, dtype), {});
-    expect_matches(operation, formula, heads(1, 300, 4, 2, dtype), {});  // two blocks, the last one short
-    expect_matches(operation, formula, heads(1, 700, 4, 1, dtype), {});  // and two tiles of keys
+    expect_matches(operation, formula, heads(1, 300, 4, 2, dtype),
+                   {});  // several panels of keys, the last block short
+    expect_matches(operation, formula, heads(1, 700, 4, 1, dtype),
+                   {});  // several panels of the backward pass
   }
 }
 
 TEST(Attention, takes_heads_of_any_width) {
   for (const at::ScalarType dtype : kDTypes)
-    for (const std::int64_t width : {1, 40, 64, 128})
+    for (const std::int64_t width : {1, 40, 64, 80, 96, 128, 192, 320, 512})
       expect_matches(operation, formula, heads(2, 70, 4, 2, dtype, width), {});
 }
 
@@ -167,11 +172,12 @@ TEST(Attention, does_not_look_ahead) {
 
 // Threads that have no head of their own help others with theirs.
 TEST(Attention, is_the_same_for_any_number_of_threads) {
-  for (const std::int64_t key_heads : {1, 4})
-    for (const Documents& documents :
-         {Documents(), packed_documents(900), within_window({}, at::empty({1, 900}), 100)}) {
+  for (const at::ScalarType dtype : kDTypes)
+    for (const auto& [key_heads, documents] :
+         {std::pair(1, Documents()), std::pair(4, Documents()), std::pair(1, packed_documents(900)),
+          std::pair(4, packed_documents(900)), std::pair(1, within_window({}, at::empty({1, 900}), 100))}) {
       const std::int64_t sequences = documents.packed() ? documents.first.size(0) : 1;
-      const Tensors in = heads(sequences, 900, 4, key_heads, at::kBFloat16);
+      const Tensors in = heads(sequences, 900, 4, key_heads, dtype);
       std::vector<Tensors> results;
       for (const int count : {1, 3, 9}) {
         const Threads threads(count);
@@ -212,6 +218,17 @@ TEST(Attention, stays_finite_with_scores_beyond_the_range_of_exp) {
     const Tensors in = heads(1, 9, 2, 1, dtype);
     const at::Tensor y = attention(in[0] * 100, in[1] * 100, in[2], {1.0});
     EXPECT_TRUE(y.isfinite().all().item<bool>());
+  }
+}
+
+// A number that is none stays so for the queries that meet it, and does not reach others.
+TEST(Attention, of_keys_that_are_no_numbers_is_none_from_their_position_on) {
+  for (const at::ScalarType dtype : kDTypes) {
+    const Tensors in = heads(1, 300, 2, 1, dtype);
+    in[1].select(1, 200).fill_(std::numeric_limits<float>::quiet_NaN());
+    const at::Tensor y = attention(in[0], in[1], in[2], {kScale});
+    EXPECT_TRUE(y.narrow(1, 0, 200).isfinite().all().item<bool>());
+    EXPECT_TRUE(y.narrow(1, 200, 100).isnan().all().item<bool>());
   }
 }
 

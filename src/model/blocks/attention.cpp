@@ -2,6 +2,7 @@
 
 #include "base/bytes.hpp"
 #include "base/dtype.hpp"
+#include "base/round.hpp"
 #include "model/blocks/norms.hpp"
 
 #include <fmt/format.h>
@@ -16,17 +17,22 @@ namespace {
 /// Bytes of attention's working buffers: for the key heads that threads work on at a time, their keys and
 /// values packed three times, and the gradients of both; for each thread, the queries that it takes over the
 /// keys, packed four times, with their gradients, and a panel of scores and gradients. On matrix tiles packed
-/// numbers take 2 bytes; elsewhere float32 in rows that are a sixteenth longer, which is what counts here.
+/// numbers take 2 bytes; elsewhere float32 in rows of 272, which lines of less than 256 share: that counts here.
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   constexpr std::int64_t kManyThreads = 16;  // number of threads assumed if it is left to the machine
-  constexpr std::int64_t kPositions = 256, kQueries = kMiB, kPanel = 336 * kKiB, kSides = 3, kGradients = 2;
+  constexpr std::int64_t kPositions = 256, kQueries = kMiB, kPanel = 336 * kKiB, kRow = 272, kRowDepth = 256;
   const std::int64_t workers = pass.threads == 0 ? kManyThreads : pass.threads;
-  const std::int64_t heads = std::min(pass.sequences * config.key_value_heads, workers);
-  const std::int64_t numbers = heads * pass.length * config.head_dim;
-  const std::int64_t float_size = size_of(DType::kFloat32);
-  const std::int64_t queries = std::max(kQueries, kPositions * config.head_dim * (4 + 1) * float_size);
-  return numbers * float_size * kSides * 17 / 16 + numbers * float_size * kGradients +
-         workers * (queries + kPanel);
+  const std::int64_t lines = pass.length * std::min(pass.sequences * config.key_value_heads, workers);
+  const std::int64_t width = round_up<std::int64_t>(config.head_dim, 32),
+                     float_size = size_of(DType::kFloat32);
+  const std::int64_t by_position = width < kRowDepth ? divide_up(lines * kRow, kRowDepth / width)
+                                                     : lines * kRow * divide_up(width, kRowDepth);
+  const std::int64_t by_width = divide_up(lines, kRowDepth) * kRow * width, gradients = 2 * lines * width;
+  const std::int64_t group = config.attention_heads / std::max<std::int64_t>(1, config.key_value_heads);
+  // Backward packs some positions four times, beside their gradients; forward packs queries, beside the output.
+  const std::int64_t queries = std::max(
+      {kQueries, kPositions * width * (4 + 1) * float_size, group * kPositions / 2 * width * 2 * float_size});
+  return (2 * by_position + by_width + gradients) * float_size + workers * (queries + kPanel);
 }
 
 /// Adds a projection, with its bias if the model has one.

@@ -10,7 +10,8 @@
 namespace sluice::ops::cpu {
 
 /// Computes the output and logsumexp of `made`. The logsumexp is over keys and sinks; each processor chooses
-/// its base. Queries before the first wanted one are not read, and their results are undefined.
+/// its base. Results of queries before the first wanted one are undefined; these queries must be numbers, as some are
+/// computed with it.
 void attention(const AttentionInputs& inputs, const AttentionRecord& made, std::int64_t first_query = 0);
 
 /// Computes the backward pass from the gradient of made.out (dO) and what attention() recorded.

@@ -131,19 +131,15 @@ struct FloatForm {
   static void write_row(const float* row, std::int64_t width, float factor, Number* target) {
     store_scaled(row, factor, target, width);
   }
-  static float dot(const Number* a, const Number* b, std::int64_t width) { return dot_of(a, b, width); }
+  static float dot(const Number* a, const Number* b, std::int64_t width) {
+    return attention_blocks::dot(a, b, width);
+  }
 };
 
 }  // namespace
 
-template <>
-float dot(const float* a, const float* b, std::int64_t width) {
-  return dot_of(a, b, width);
-}
-template <>
-float dot(const at::BFloat16* a, const at::BFloat16* b, std::int64_t width) {
-  return dot_of(a, b, width);
-}
+float dot(const float* a, const float* b, std::int64_t width) { return dot_of(a, b, width); }
+float dot(const at::BFloat16* a, const at::BFloat16* b, std::int64_t width) { return dot_of(a, b, width); }
 
 FloatSide::FloatSide(std::int64_t lines, std::int64_t depth, OperandSide side)
     : side_(side), depth_(round_up(depth, kBlock)), at_once_(std::max<std::int64_t>(1, kDepth / depth_)) {

@@ -24,9 +24,9 @@ void float_attention_gradients(std::span<const attention_blocks::HeadsBackward<N
 
 namespace attention_blocks {
 
-/// Returns the dot product of a and b, summed in float32.
-template <class Number>
-[[nodiscard]] float dot(const Number* a, const Number* b, std::int64_t width);
+/// Return the dot product of a and b, summed in float32.
+[[nodiscard]] float dot(const float* a, const float* b, std::int64_t width);
+[[nodiscard]] float dot(const at::BFloat16* a, const at::BFloat16* b, std::int64_t width);
 
 /// 32 lines of a packed side, from some depth on. The first panel of columns, or chunk of the depth, is at
 /// `data`, and the next one `step` numbers after it.
@@ -75,7 +75,7 @@ void multiply(const FloatRows& left, const FloatRows& right, std::int64_t depth,
 /// A running softmax of 32 queries over panels of keys.
 class FloatSoftmax {
  public:
-  FloatSoftmax() { largest_.fill(-1e30F); }
+  FloatSoftmax() { largest_.fill(products::kNoExponent); }
   /// Starts each query's sum with one exponent of 2 that belongs to no key, such as a sink's.
   explicit FloatSoftmax(float exponent) {
     largest_.fill(exponent);

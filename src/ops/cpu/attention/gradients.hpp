@@ -87,8 +87,8 @@ class BackwardPass {
                     heads.log2_scale());
   }
 
-  /// Adds to the gradients of 32 keys and of their values, whose tiles are in the panel. Only the queries
-  /// `some`, counted from the panel's first, attend to these keys.
+  /// Adds to the gradients of 32 keys and of their values, whose probabilities and gradients of scores are in the
+  /// panel. Only the queries `some`, counted from the panel's first, attend to these keys.
   static void add_to_keys(const QueryGradients& q, const Panel& panel, const Range& some, std::int64_t key,
                           std::int64_t width, KeyGradients& k) {
     const std::int64_t from = some.begin, depth = some.count();

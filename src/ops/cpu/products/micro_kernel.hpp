@@ -1,5 +1,5 @@
-// The innermost loops of products of bfloat16 matrices on processors that multiply float32 alone, for vectors
-// of any length. A processor instantiates MicroKernel in a file of its own, compiled for its instructions; the
+// The innermost loops of products on processors that multiply float32 alone, of bfloat16 matrices and of
+// attention, for vectors of any length. A processor instantiates MicroKernel in a file of its own, compiled for its instructions; the
 // recipe stands in src/ops/README.md. Needs no LibTorch. Internal to src/ops.
 #pragma once
 
@@ -44,6 +44,9 @@ struct Sums {
 inline constexpr std::int64_t kScoreQueries = 32;
 /// Largest number of keys whose scores a running softmax joins at a time.
 inline constexpr std::int64_t kScoreKeys = 128;
+
+/// Exponent below all others, but finite, so that differences are numbers: what a running softmax begins with.
+inline constexpr float kNoExponent = -1e30F;
 
 /// Scores of kScoreQueries queries against `keys` keys (a multiple of kScoreQueries), in panels of as many
 /// queries as a product kernel has columns: [kScoreKeys, columns] each, which is a packed right side.

@@ -19,6 +19,7 @@ class ScoreLoops {
   using Vector = typename Vectors::Floats;
   using WordVector = typename Vectors::Words;
   static constexpr std::int64_t kLanes = sizeof(Vector) / sizeof(float), kColumns = kLanes * kVectors;
+  static_assert(kScoreQueries % kColumns == 0);
 
  public:
   SLUICE_ELEMENT static void join(const ScorePanels& scores, const RunningSoftmax& softmax, float* output,
@@ -41,9 +42,6 @@ class ScoreLoops {
   }
 
  private:
-  /// A score below all others, but finite, so that differences are numbers.
-  static constexpr float kNothing = -1e30F;
-
   SLUICE_ELEMENT static void read(const float* from, Vector& to) { std::memcpy(&to, from, sizeof to); }
   SLUICE_ELEMENT static void write(const Vector& from, float* to) { std::memcpy(to, &from, sizeof from); }
 
@@ -73,9 +71,9 @@ class ScoreLoops {
     x = bits == kBits ? x : Vector{} + value;
   }
   template <bool kSome>
-  SLUICE_ELEMENT static void hide_unseen(const std::uint32_t* seen, std::int64_t query, float value,
-                                         Vector& x) {
-    if constexpr (kSome) hide(*seen, query, value, x, std::make_index_sequence<kLanes>());
+  SLUICE_ELEMENT static void hide_unseen(const std::uint32_t* seen, std::int64_t key, std::int64_t query,
+                                         float value, Vector& x) {
+    if constexpr (kSome) hide(seen[key], query, value, x, std::make_index_sequence<kLanes>());
   }
 
   /// Returns the larger numbers in `most`; NaN in x changes nothing.
@@ -88,7 +86,7 @@ class ScoreLoops {
     constexpr std::int64_t kAtOnce = 4;  // Keys whose sums do not wait for one another.
     float* const first = scores.data + query / kColumns * kScoreKeys * kColumns + query % kColumns;
     Vector mosts[kAtOnce];
-    for (Vector& most : mosts) most = Vector{} + kNothing;
+    for (Vector& most : mosts) most = Vector{} + kNoExponent;
     for (std::int64_t key = 0; key < scores.keys; key += kAtOnce)
       for (std::int64_t i = 0; i < kAtOnce; ++i) {
         float* const at = first + (key + i) * kColumns;
@@ -96,7 +94,7 @@ class ScoreLoops {
         read(at, x);
         x *= scores.scale;
         write(x, at);  // Rounded: the largest exponent's weight is exactly 1.
-        hide_unseen<kSome>(scores.seen + key + i, query, kNothing, x);
+        hide_unseen<kSome>(scores.seen, key + i, query, kNoExponent, x);
         take_larger(x, mosts[i]);
       }
     take_larger(mosts[1], mosts[0]);
@@ -113,7 +111,7 @@ class ScoreLoops {
         read(at, x);
         x -= largest;
         raise_two(x);
-        hide_unseen<kSome>(scores.seen + key + i, query, 0, x);
+        hide_unseen<kSome>(scores.seen, key + i, query, 0, x);
         sums[i] += x;
         write(x, at);
       }
@@ -147,7 +145,7 @@ class ScoreLoops {
       read(grads, gradient);
       x = x * block.scale - logsumexp;
       raise_two(x);
-      hide_unseen<kSome>(block.seen + key, query, 0, x);
+      hide_unseen<kSome>(block.seen, key, query, 0, x);
       gradient = x * (gradient - delta);
       write(x, scores);
       write(gradient, grads);

@@ -22,7 +22,6 @@ class PackedOperand {
     pack(side, side_of_product, 0, round_up(side.lines, kBlock), 0, depth_tiles_, tiles_.get());
   }
 
-  [[nodiscard]] std::int64_t depth_tiles() const { return depth_tiles_; }
   /// Returns 32 lines from `line` on, from `depth` on; both are multiples of 32.
   [[nodiscard]] TileRows rows(std::int64_t line, std::int64_t depth = 0) const {
     return {tiles_.get() + line / kLines * depth_tiles_ + depth / kDepth, depth_tiles_};
