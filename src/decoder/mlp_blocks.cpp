@@ -18,14 +18,24 @@
 namespace sluice {
 namespace {
 
-bool is_gelu(const ModelConfig& config) { return config.gate_activation == GateActivation::kGeluTanh; }
+ops::Activation activation(const ModelConfig& config) {
+  switch (config.mlp_activation) {
+    case MlpActivation::kSilu:
+      return ops::Activation::kSilu;
+    case MlpActivation::kGeluTanh:
+      return ops::Activation::kGeluTanh;
+    case MlpActivation::kSquaredRelu:
+      return ops::Activation::kSquaredRelu;
+  }
+  return ops::Activation::kSilu;
+}
 
 DenseMlpParameters swiglu_parameters(const ModelConfig& config, const LayerViews& layer,
                                      const blocks::SwigluNames& names) {
   return {layer.weight(names.gate_proj),
           layer.weight(names.up_proj),
           layer.weight(names.down_proj),
-          {.is_gelu = is_gelu(config)}};
+          {.activation = activation(config)}};
 }
 
 /// The completion that is called for the trained unit's experts.
@@ -39,7 +49,7 @@ ops::ExpertParameters expert_parameters(const ModelConfig& config, const LayerVi
   ops::ExpertParameters out{layer.weight(names::kGateUpProj), layer.weight(names::kDownProj),
                             expert_completion(layer)};
   out.gating = {static_cast<float>(config.swiglu_limit), static_cast<float>(config.swiglu_slope),
-                config.gate_up_order == GateUpOrder::kInterleaved, is_gelu(config)};
+                config.gate_up_order == GateUpOrder::kInterleaved, activation(config)};
   if (!config.expert_bias) return out;
   out.gate_up_bias = layer[names::kGateUpBias];
   out.down_bias = layer[names::kDownBias];

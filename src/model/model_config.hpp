@@ -21,8 +21,9 @@ enum class MlpKind : std::uint8_t { kNone, kDense, kMoe, kDenseAndMoe };
 /// token, a gated delta net, a gated short convolution, or Mamba-2.
 enum class AttentionKind : std::uint8_t { kNone, kFull, kSliding, kLatent, kLinear, kShortConv, kMamba2 };
 
-/// Function of an MLP's gates: x sigmoid(x), or GELU as its formula with tanh has it.
-enum class GateActivation : std::uint8_t { kSilu, kGeluTanh };
+/// Function between the projections of an MLP: silu(gate) * up, gelu(gate) * up with GELU by its formula with tanh,
+/// or without a gate relu(up)^2.
+enum class MlpActivation : std::uint8_t { kSilu, kGeluTanh, kSquaredRelu };
 
 /// Order of the rows of experts' joint gate and up: all gates, then all ups; or alternating, gate 0, up 0,
 /// gate 1, up 1 and so on.
@@ -226,8 +227,8 @@ struct ModelConfig {
   std::int64_t shared_expert_intermediate_size = 0;
   bool shared_expert_gate = false;  ///< whether that expert's output is weighted by a sigmoid gate
   bool expert_bias = false;         ///< whether each expert's projections have biases
-  GateActivation gate_activation = GateActivation::kSilu;  ///< function of the gates of all MLPs
-  GateUpOrder gate_up_order = GateUpOrder::kHalves;        ///< order of the rows of experts.gate_up_proj
+  MlpActivation mlp_activation = MlpActivation::kSilu;  ///< activation of all MLPs, of experts too
+  GateUpOrder gate_up_order = GateUpOrder::kHalves;     ///< order of the rows of experts.gate_up_proj
   double swiglu_limit = 0;  ///< limit at which routed experts clamp gate and up; 0 for none
   double swiglu_slope = 1;  ///< factor of the gate within its sigmoid, where a limit is set
   RouterConfig router;

@@ -6,8 +6,12 @@
 
 #include <ATen/ops/empty_like.h>
 
+#include <cstdint>
+
 namespace sluice::ops {
 namespace {
+
+constexpr Gating kSquaredRelu{.activation = Activation::kSquaredRelu};
 
 at::Tensor activate(const at::Tensor& gate, const at::Tensor& up, const Gating& gating) {
   at::Tensor out = at::empty_like(gate);
@@ -17,30 +21,52 @@ at::Tensor activate(const at::Tensor& gate, const at::Tensor& up, const Gating& 
 
 struct SwiGlu : node::Function<SwiGlu> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& gate, const at::Tensor& up,
-                            bool is_gelu) {
+                            std::int64_t activation) {
     context->save_for_backward({gate, up});
-    context->saved_data["is_gelu"] = is_gelu;
-    return activate(gate, up, {.is_gelu = is_gelu});
+    context->saved_data["activation"] = activation;
+    return activate(gate, up, {.activation = static_cast<Activation>(activation)});
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const auto saved = context->get_saved_variables();
     at::Tensor d_gate = at::empty_like(saved[0]);
     at::Tensor d_up = at::empty_like(saved[1]);
-    on::swiglu_rows_backward(saved[0], saved[1], grads[0].contiguous(), d_gate, d_up,
-                             Gating{.is_gelu = context->saved_data["is_gelu"].toBool()});
+    on::swiglu_rows_backward(
+        saved[0], saved[1], grads[0].contiguous(), d_gate, d_up,
+        Gating{.activation = static_cast<Activation>(context->saved_data["activation"].toInt())});
     return {d_gate, d_up, {}};
+  }
+};
+
+struct SquaredRelu : node::Function<SquaredRelu> {
+  static at::Tensor forward(node::AutogradContext* context, const at::Tensor& up) {
+    context->save_for_backward({up});
+    return activate(up, up, kSquaredRelu);
+  }
+
+  static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
+    const at::Tensor up = context->get_saved_variables()[0];
+    at::Tensor d_up = at::empty_like(up);
+    on::swiglu_rows_backward(up, up, grads[0].contiguous(), d_up, d_up, kSquaredRelu);
+    return {d_up};
   }
 };
 
 }  // namespace
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, const Gating& gating) {
-  SLUICE_ASSERT(!gating.has_limit() && !gating.interleaved, "only experts clamp their gates");
+  SLUICE_ASSERT(gating.has_gate() && !gating.has_limit() && !gating.interleaved,
+                "only experts clamp their gates");
   SLUICE_ASSERT(gate.dim() == 2 && gate.sizes() == up.sizes(), "gate and up must be matrices of one shape");
   if (!node::wants_graph(gate) && !node::wants_graph(up))
     return activate(gate.contiguous(), up.contiguous(), gating);
-  return SwiGlu::apply(gate.contiguous(), up.contiguous(), gating.is_gelu);
+  return SwiGlu::apply(gate.contiguous(), up.contiguous(), static_cast<std::int64_t>(gating.activation));
+}
+
+at::Tensor squared_relu(const at::Tensor& up) {
+  SLUICE_ASSERT(up.dim() == 2, "up must be a matrix");
+  if (!node::wants_graph(up)) return activate(up.contiguous(), up.contiguous(), kSquaredRelu);
+  return SquaredRelu::apply(up.contiguous());
 }
 
 }  // namespace sluice::ops

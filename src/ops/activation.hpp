@@ -1,4 +1,4 @@
-// Gated activation of the feed-forward blocks.
+// Activations of the feed-forward blocks.
 #pragma once
 
 #include "ops/runtime/gating.hpp"
@@ -7,8 +7,11 @@
 
 namespace sluice::ops {
 
-/// SwiGLU: silu(gate) * up for two tensors of one shape and dtype, or gelu(gate) * up if `gating`, which has no
-/// limit, says so; computed in float32, rounded once.
+/// SwiGLU: silu(gate) * up for two tensors of one shape and dtype, or gelu(gate) * up if `gating`, which has a
+/// gate and no limit, says so; computed in float32, rounded once.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, const Gating& gating = {});
+
+/// Activation of an MLP without a gate: relu(up)^2 of a matrix; computed in float32, rounded once.
+[[nodiscard]] at::Tensor squared_relu(const at::Tensor& up);
 
 }  // namespace sluice::ops

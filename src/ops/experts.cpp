@@ -45,10 +45,10 @@ class BlockBuffers {
   BlockBuffers(const at::Tensor& x, std::int64_t rows, std::int64_t width, const Gating& gating)
       : hidden_(x.size(1)),
         width_(width),
-        interleaved_(gating.interleaved),
+        gating_(gating),
         inputs_(at::empty({rows, hidden_}, x.options())),
         outputs_(at::empty({rows, hidden_}, x.options())),
-        gate_up_(at::empty({rows, 2 * width}, x.options())),
+        gate_up_(at::empty({rows, gating.projections() * width}, x.options())),
         activation_(at::empty({rows, width}, x.options())) {}
 
   /// Buffers of a number of rows.
@@ -71,11 +71,12 @@ class BlockBuffers {
 
  private:
   [[nodiscard]] at::Tensor part_of(const at::Tensor& joint, std::int64_t part) const {
-    return interleaved_ ? joint.slice(1, part, 2 * width_, 2) : joint.narrow(1, part * width_, width_);
+    if (!gating_.has_gate()) return joint;
+    return gating_.interleaved ? joint.slice(1, part, 2 * width_, 2) : joint.narrow(1, part * width_, width_);
   }
 
   std::int64_t hidden_, width_;
-  bool interleaved_;
+  Gating gating_;
   at::Tensor inputs_, outputs_, gate_up_, activation_;
   Rows rows_;
 };
@@ -253,7 +254,7 @@ struct First : node::Function<First> {
     context->saved_data["limit"] = static_cast<double>(inputs.parameters.gating.limit);
     context->saved_data["slope"] = static_cast<double>(inputs.parameters.gating.slope);
     context->saved_data["interleaved"] = inputs.parameters.gating.interleaved;
-    context->saved_data["is_gelu"] = inputs.parameters.gating.is_gelu;
+    context->saved_data["activation"] = static_cast<std::int64_t>(inputs.parameters.gating.activation);
     node::keep(context, "exchange", inputs.exchange);
     send(inputs.tokens, *inputs.exchange);
     return at::empty({0}, x.options());
@@ -264,7 +265,8 @@ struct First : node::Function<First> {
     ExchangeOfNode exchange(*node::kept_pointer<TokenExchange>(context, "exchange"));
     const Gating gating{static_cast<float>(context->saved_data["limit"].toDouble()),
                         static_cast<float>(context->saved_data["slope"].toDouble()),
-                        context->saved_data["interleaved"].toBool(), context->saved_data["is_gelu"].toBool()};
+                        context->saved_data["interleaved"].toBool(),
+                        static_cast<Activation>(context->saved_data["activation"].toInt())};
     auto [d_x, d_weights] = receive_and_run_backward(
         {node::kept_weight(context, "gate_up"), node::kept_weight(context, "down"),
          node::kept_pointer<const ExpertCompletion>(context, "completion"),
@@ -318,9 +320,10 @@ Experts::Experts(const at::Tensor& x, const ExpertParameters& parameters, const 
       exchange_(exchange) {
   const trace::Span span(trace::Kind::kOperation, "experts");
   const at::Tensor &gate_up = parameters.gate_up.base.value, &down = parameters.down.base.value;
-  SLUICE_ASSERT(gate_up.size(1) == 2 * down.size(2) && gate_up.size(2) == x.size(1),
-                "expert matrices of {} by {} do not fit rows of {} elements", gate_up.size(1),
-                gate_up.size(2), x.size(1));
+  SLUICE_ASSERT(
+      gate_up.size(1) == parameters.gating.projections() * down.size(2) && gate_up.size(2) == x.size(1),
+      "expert matrices of {} by {} do not fit rows of {} elements", gate_up.size(1), gate_up.size(2),
+      x.size(1));
   if (wants_graph())
     sent_ = First::apply(tokens_.x, tokens_.weights, Unseen{parameters_, tokens_, &exchange_});
   else

@@ -20,8 +20,8 @@ namespace sluice::ops {
 using ExpertCompletion = std::function<void(std::int64_t expert)>;
 
 /// Parameters of this rank's experts: gate_up [E, 2I, H] (gate rows, then up rows, or alternating as `gating`
-/// says), down [E, H, I]; biases gate_up_bias [E, 2I] and down_bias [E, H], undefined for none. LoRA adapters
-/// of experts have no dropout.
+/// says; without a gate [E, I, H]), down [E, H, I]; biases gate_up_bias [E, rows of gate_up] and down_bias
+/// [E, H], undefined for none. LoRA adapters of experts have no dropout.
 struct ExpertParameters {
   Weight gate_up;
   Weight down;
@@ -33,7 +33,7 @@ struct ExpertParameters {
 };
 
 /// Mixture of experts: sum over a token's experts e of weight * (down[e] swiglu(gate_up[e] x +
-/// gate_up_bias[e]) + down_bias[e]), for tokens x [T, H].
+/// gate_up_bias[e]) + down_bias[e]), for tokens x [T, H]; without a gate relu()^2 in place of swiglu().
 ///
 /// Collective over the ranks of `exchange`, in forward (unless for the graph alone) and in backward. Weights
 /// are rounded to x's dtype; a token's contributions are added in float32 in the order of the experts, and

@@ -16,18 +16,20 @@ constexpr std::int64_t kExperts = 5;
 constexpr std::int64_t kHidden = 24;
 constexpr std::int64_t kInner = 12;
 
-/// The experts of a layer as they lie in a unit's buffer: gate, up, down of one expert, then the next.
-Parameters laid_out(at::ScalarType dtype) {
-  const std::int64_t matrix = kInner * kHidden;
-  const at::Tensor values = numbers({kExperts * 3 * matrix}, dtype, 7) * 0.3;
-  const at::Tensor grads = at::full({kExperts * 3 * matrix}, 0.5F);
+/// The experts of a layer as they lie in a unit's buffer: gate, if they have one, up, down of one expert, then
+/// the next.
+Parameters laid_out(at::ScalarType dtype, const Gating& gating = {}) {
+  const std::int64_t matrix = kInner * kHidden, projections = gating.projections(),
+                     stride = (projections + 1) * matrix;
+  const at::Tensor values = numbers({kExperts * stride}, dtype, 7) * 0.3;
+  const at::Tensor grads = at::full({kExperts * stride}, 0.5F);
   const auto view = [&](const at::Tensor& buffer, at::IntArrayRef shape, std::int64_t offset) {
-    return buffer.as_strided(shape, {3 * matrix, shape[2], 1}, offset);
+    return buffer.as_strided(shape, {stride, shape[2], 1}, offset);
   };
-  const std::int64_t gate_up[] = {kExperts, 2 * kInner, kHidden};
+  const std::int64_t gate_up[] = {kExperts, projections * kInner, kHidden};
   const std::int64_t down[] = {kExperts, kHidden, kInner};
   return {{view(values, gate_up, 0), view(grads, gate_up, 0)},
-          {view(values, down, 2 * matrix), view(grads, down, 2 * matrix)}};
+          {view(values, down, projections * matrix), view(grads, down, projections * matrix)}};
 }
 
 /// Every expert over every token, times the token's weight for it.
@@ -66,6 +68,31 @@ at::Tensor two_choices(std::int64_t tokens) {
 TEST(Experts, match_their_formula_in_a_unit_layout) {
   // Token e with 2e + 1 = e (mod 5) picks expert 4 twice, which must count twice.
   for (const at::ScalarType dtype : kDTypes) expect_matches_for(two_choices(43), dtype);
+}
+
+// 43 tokens are rows of a product of many; 3 are few, as in answers.
+TEST(Experts, without_a_gate_square_the_relu_of_their_one_projection) {
+  static test::NoExchange all_here;
+  constexpr Gating kNoGate{.activation = Activation::kSquaredRelu};
+  for (const at::ScalarType dtype : kDTypes)
+    for (const std::int64_t tokens : {3, 43}) {
+      const at::Tensor chosen = two_choices(tokens);
+      expect_matches(
+          [&](const Tensors& in, const Parameters& p) {
+            const Routing routing{chosen, in[1].to(at::kFloat), {}};
+            return experts(in[0], {p[0], p[1], nullptr, {}, {}, kNoGate}, routing, all_here);
+          },
+          [&](const Tensors& in, const Tensors& p) {
+            at::Tensor sum = at::zeros_like(in[0]);
+            for (std::int64_t e = 0; e < kExperts; ++e) {
+              const at::Tensor output = at::mm(at::relu(at::mm(in[0], p[0][e].t())).square(), p[1][e].t());
+              sum = sum + output * (in[1] * chosen.eq(e).to(in[1].scalar_type())).sum(1, true);
+            }
+            return sum;
+          },
+          {numbers({tokens, kHidden}, dtype), numbers({tokens, 2}, dtype, 2).abs() + 0.1},
+          laid_out(dtype, kNoGate));
+    }
 }
 
 /// laid_out(), and the biases of each expert behind its matrices.

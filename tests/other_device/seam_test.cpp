@@ -201,12 +201,6 @@ TEST_P(OtherDeviceSeam, swiglu_rows) {
   expect_same({joint, numbers({5, 7}), at::empty_like(joint)},
               SLUICE_BOTH(processor::swiglu_rows_backward(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1],
                                                           x[2].narrow(1, 0, 7), x[2].narrow(1, 7, 7))));
-  const Gating gelu{.is_gelu = true};
-  expect_same({joint, at::empty({5, 7}, joint.options())},
-              SLUICE_BOTH(processor::swiglu_rows(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1], gelu)));
-  expect_same({joint, numbers({5, 7}), at::empty_like(joint)},
-              SLUICE_BOTH(processor::swiglu_rows_backward(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1],
-                                                          x[2].narrow(1, 0, 7), x[2].narrow(1, 7, 7), gelu)));
 }
 
 TEST_P(OtherDeviceSeam, dropout_rows) {
@@ -369,20 +363,23 @@ TEST_P(OtherDeviceSeam, rows_of_experts_in_one_block) {
   expect_near(d_weights_there, d_weights, "gradients of weights", 2);
 }
 
-/// Columns of gate, or of up, of a joint matrix of both.
+/// Columns of gate, or of up, of a joint matrix of both; without a gate the matrix itself.
 at::Tensor part_of(const at::Tensor& joint, std::int64_t part, const Gating& gating) {
+  if (!gating.has_gate()) return joint;
   const std::int64_t width = joint.size(1) / 2;
   return gating.interleaved ? joint.slice(1, part, 2 * width, 2) : joint.narrow(1, part * width, width);
 }
 
-TEST_P(OtherDeviceSeam, biases_limits_and_gates_of_experts) {
+TEST_P(OtherDeviceSeam, biases_and_activations_of_experts) {
   for (const Gating& gating :
-       {Gating{0.5F, 1.7F, false}, Gating{0.5F, 1.7F, true}, Gating{.is_gelu = true}}) {
+       {Gating{0.5F, 1.7F}, Gating{0.5F, 1.7F, /*interleaved=*/true},
+        Gating{.activation = Activation::kGeluTanh}, Gating{.activation = Activation::kSquaredRelu}}) {
     const ExpertRows here = rows_of_two_experts(choices_of_experts()),
                      there = rows_of_two_experts(on_device(choices_of_experts()));
     const RowBlock& all = there.blocks().front();
-    const at::Tensor weights = floats({7, 2}), rows = numbers({9, 8}), d = numbers({9, 4}),
-                     biases = numbers({2, 8}), d_biases = floats({2, 8}), d_weights = floats({7, 2});
+    const at::Tensor weights = floats({7, 2}), rows = numbers({9, 8}),
+                     d = numbers({9, 8 / gating.projections()}), biases = numbers({2, 8}),
+                     d_biases = floats({2, 8}), d_weights = floats({7, 2});
     const at::Tensor rows_there = on_device(rows), d_there = on_device(d),
                      d_biases_there = on_device(d_biases), d_weights_there = on_device(d_weights);
     device::add_biases(rows_there, all, on_device(biases));
@@ -458,19 +455,6 @@ TEST_P(OtherDeviceSeam, rows_of_the_loss) {
                 processor::logits_to_gradient(x[2], 8, x[0], of_tokens, x[7]);
               }),
               2);
-}
-
-TEST_P(OtherDeviceSeam, bounded_logits) {
-  constexpr float kCap = 1.5F;
-  const at::Tensor targets = at::tensor(std::vector<std::int64_t>{3, 9, kNoTarget, 0, 12});
-  const auto losses = [](const Tensors& x) -> Tensors {
-    const Weight head{{x[1], x[2]}};
-    const CrossEntropy made = linear_cross_entropy(x[0], head, x[3], 0.25, {}, nullptr, kCap);
-    return {made.losses.to(at::kFloat), made.d_hidden, logits(x[0], head, nullptr, kCap)};
-  };
-  const Tensors all{numbers({5, 8}), numbers({13, 8}), at::zeros({13, 8}), targets};
-  expect_same(all, losses, losses, 4);
-  EXPECT_LE(losses(all)[2].abs().max().item<float>(), kCap);
 }
 
 TEST_P(OtherDeviceSeam, rows_of_tokens) {

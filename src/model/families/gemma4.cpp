@@ -130,7 +130,7 @@ ModelConfig read_gemma4_text_config(const ConfigReader& config) {
   model.rounded_embedding_factor = true;
   model.logit_cap = config.with(Nulls::kAbsent).number({"final_logit_softcapping"}, 0.0);
   if (model.logit_cap < 0) config.refuse("final_logit_softcapping", "null or a number above 0");
-  model.gate_activation = GateActivation::kGeluTanh;
+  model.mlp_activation = MlpActivation::kGeluTanh;
   read_layers(config, model);
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);

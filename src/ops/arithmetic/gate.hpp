@@ -1,4 +1,4 @@
-// SwiGLU of one gate and one up number, in the variants of Gating. Internal to src/ops.
+// Activation of one gate and one up number, in the variants of Gating. Internal to src/ops.
 #pragma once
 
 #include "ops/arithmetic/element.hpp"
@@ -50,12 +50,26 @@ struct GeluGate : UnlimitedGate {
   }
 };
 
+/// relu(up)^2, for a gate that is the up number itself: relu(gate) * relu(up), with a sigmoid of 1. The gradient
+/// through either of the two factors is half of the whole, and each gets the whole.
+struct SquaredRelu {
+  SLUICE_ELEMENT float cut_gate(float gate) const { return gate > 0 ? gate : 0.0F; }
+  SLUICE_ELEMENT float factor(float up) const { return up > 0 ? up : 0.0F; }
+  /// Returns a number whose sigmoid is 1 in float32.
+  SLUICE_ELEMENT float exponent(float /*cut*/) const { return 100.0F; }
+  SLUICE_ELEMENT float growth(float /*cut*/, float /*exponent*/) const { return 0; }
+  SLUICE_ELEMENT float through_gate(float /*gate*/, float grad) const { return 2 * grad; }
+  SLUICE_ELEMENT float through_up(float /*up*/, float grad) const { return 2 * grad; }
+};
+
 /// Calls f with the gate that `gating` describes.
 template <class F>
 void with_gate(const Gating& gating, F&& f) {
-  if (gating.has_limit())
+  if (!gating.has_gate())
+    f(SquaredRelu{});
+  else if (gating.has_limit())
     f(LimitedGate{gating.limit, gating.slope});
-  else if (gating.is_gelu)
+  else if (gating.activation == Activation::kGeluTanh)
     f(GeluGate{});
   else
     f(PlainGate{});

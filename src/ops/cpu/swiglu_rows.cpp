@@ -20,12 +20,11 @@ template <class T, class Gate>
 SLUICE_VECTOR_CLONES void backward_row(const T* gate, const T* up, const T* d_out, T* d_gate, T* d_up,
                                        std::int64_t width, Gate form) {
   for (std::int64_t i = 0; i < width; ++i) {
-    const float g = kernel::load(gate[i]);
-    const float d = kernel::load(d_out[i]);
-    const float exponent = form.exponent(g), s = kernel::sigmoid(exponent);
-    d_gate[i] =
-        kernel::store_result<T>(d * kernel::load(up[i]) * s * (1.0F + form.growth(g, exponent) * (1.0F - s)));
-    d_up[i] = kernel::store_result<T>(d * g * s);
+    const float g = kernel::load(gate[i]), u = kernel::load(up[i]), d = kernel::load(d_out[i]);
+    const float cut = form.cut_gate(g), exponent = form.exponent(cut), s = kernel::sigmoid(exponent);
+    const float by_gate = d * form.factor(u) * s * (1.0F + form.growth(cut, exponent) * (1.0F - s));
+    d_gate[i] = kernel::store_result<T>(form.through_gate(g, by_gate));
+    d_up[i] = kernel::store_result<T>(form.through_up(u, d * cut * s));
   }
 }
 

@@ -1,19 +1,27 @@
-// Differences between the SwiGLUs of model families.
+// Differences between the activations of MLPs of model families.
 #pragma once
+
+#include <cstdint>
 
 namespace sluice::ops {
 
-/// Form of a SwiGLU. Without a limit silu(gate) * up, or gelu(gate) * up. With a limit, as in gpt-oss: (up' + 1) *
-/// gate' * sigmoid(slope * gate') with gate' = min(gate, limit) and up' clamped to [-limit, limit]; no gradient
-/// passes a number that was clamped.
+/// Function between the projections of an MLP. kSilu, kGeluTanh: silu(gate) * up, or gelu(gate) * up, GELU by its
+/// formula with tanh. kSquaredRelu: relu(up)^2, without a gate.
+enum class Activation : std::uint8_t { kSilu, kGeluTanh, kSquaredRelu };
+
+/// Form of an MLP's activation. kSilu alone may have a limit, as in gpt-oss: (up' + 1) * gate' * sigmoid(slope *
+/// gate') with gate' = min(gate, limit) and up' clamped to [-limit, limit]; no gradient passes a number that was
+/// clamped. Without a gate, what stands for it is the up projection itself.
 struct Gating {
   float limit = 0;  ///< limit at which gate and up are clamped; 0: none
   float slope = 1;  ///< factor of the sigmoid's argument; used with a limit alone
-  /// whether columns of a joint matrix alternate, gate 0, up 0, gate 1, up 1; else all gates come first
+  /// Whether columns of a joint matrix alternate, gate 0, up 0, gate 1, up 1; else all gates come first.
   bool interleaved = false;
-  /// Whether the gate's function is GELU, by its formula with tanh; used without a limit.
-  bool is_gelu = false;
+  Activation activation = Activation::kSilu;
 
+  [[nodiscard]] bool has_gate() const { return activation != Activation::kSquaredRelu; }
+  /// Number of projections to the inner width: gate and up, or up alone.
+  [[nodiscard]] int projections() const { return has_gate() ? 2 : 1; }
   [[nodiscard]] bool has_limit() const { return limit > 0; }
 };
 
