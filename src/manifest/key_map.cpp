@@ -16,6 +16,7 @@ namespace sluice {
 namespace {
 
 constexpr std::string_view kGateUp = "gate_up_proj";
+constexpr std::string_view kUpAlone = "up_proj";  // of experts without a gate
 constexpr std::string_view kDown = "down_proj";
 constexpr std::string_view kPrediction = "multi-token prediction";
 
@@ -28,7 +29,8 @@ struct Projection {
   std::int64_t parts;
 };
 constexpr Projection kGate{"gate_proj", kGateUp, 0, 2};
-constexpr Projection kUp{"up_proj", kGateUp, 1, 2};
+constexpr Projection kUp{kUpAlone, kGateUp, 1, 2};
+constexpr Projection kUpOnly{kUpAlone, kUpAlone, 0, 1};
 constexpr Projection kJoined{kGateUp, kGateUp, 0, 1};
 constexpr Projection kDownOnly{kDown, kDown, 0, 1};
 
@@ -79,6 +81,7 @@ std::optional<ExpertKey> parse_expert_key(std::string_view name) {
 /// Elements of a projection in its fused tensor, which is [E, 2I, H] or [E, H, I].
 std::optional<KeyTarget> expert_target(const ParameterManifest& manifest, const ExpertKey& key) {
   const auto tensor = manifest.find(std::string(key.experts).append(key.projection->tensor));
+  if (!tensor && key.projection == &kUp) return expert_target(manifest, {key.experts, key.expert, &kUpOnly});
   if (!tensor) return std::nullopt;
   const std::vector<std::int64_t>& shape = manifest[*tensor].shape;
   const std::int64_t block = shape[1] * shape[2];
@@ -118,13 +121,16 @@ struct JoinedPlaces {
   std::set<int> inside;
 };
 
-/// Publishes experts one after the other, each as gate, up, down: the order of the arena, so that a load is
-/// one long run.
-void publish_experts(const ParameterManifest& manifest, int gate_up, std::vector<PublishedTensor>& out) {
-  const std::string& name = manifest[gate_up].name;
-  const std::string experts = name.substr(0, name.size() - kGateUp.size());
-  for (std::int64_t expert = 0; expert < manifest[gate_up].shape[0]; ++expert) {
-    for (const Projection* projection : {&kGate, &kUp, &kDownOnly}) {
+/// Publishes experts one after the other, each as gate, if it has one, up, down: the order of the arena, so that
+/// a load is one long run. `inner` is their gate and up, or up alone.
+void publish_experts(const ParameterManifest& manifest, int inner, std::vector<PublishedTensor>& out) {
+  const std::string& name = manifest[inner].name;
+  const bool has_gate = name.ends_with(kGateUp);
+  const std::string experts = name.substr(0, name.size() - (has_gate ? kGateUp : kUpAlone).size());
+  const std::vector<const Projection*> projections =
+      has_gate ? std::vector{&kGate, &kUp, &kDownOnly} : std::vector{&kUpOnly, &kDownOnly};
+  for (std::int64_t expert = 0; expert < manifest[inner].shape[0]; ++expert) {
+    for (const Projection* projection : projections) {
       const auto target = expert_target(manifest, {experts, expert, projection});
       SLUICE_ASSERT(target, "{} has no {}", experts, projection->name);
       out.push_back({per_expert_name(experts, expert, projection->name), *target});
@@ -231,7 +237,7 @@ std::vector<PublishedTensor> KeyMap::published(ExpertLayout layout) const {
     } else if (info.role != Role::kExpert || layout == ExpertLayout::kFused ||
                manifest_.has_fused_experts()) {
       out.push_back({info.name, whole(manifest_, tensor)});
-    } else if (info.name.ends_with(kGateUp)) {
+    } else if (info.name.ends_with(kUpAlone)) {  // as gate and up do
       publish_experts(manifest_, tensor, out);
     }
   }

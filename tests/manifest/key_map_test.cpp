@@ -105,6 +105,32 @@ TEST_F(KeyMapTest, fused_experts_may_have_gates_and_ups_apart) {
   EXPECT_EQ(up.ranges.front().begin, kWidth * kHidden);
 }
 
+TEST(KeyMapWithoutGates, experts_have_an_up_projection_of_their_own) {
+  ParameterManifest manifest;
+  const std::string experts = "model.layers.0.mlp.experts.";
+  const auto add = [&](std::string_view name, std::int64_t rows, std::int64_t columns) {
+    TensorInfo info;
+    info.name = experts + std::string(name);
+    info.shape = {kExperts, rows, columns};
+    info.role = Role::kExpert;
+    info.layer = 0;
+    manifest.add(std::move(info));
+  };
+  add("up_proj", kWidth, kHidden);
+  add("down_proj", kHidden, kWidth);
+  const KeyMap keys(manifest);
+  const auto up = std::get<KeyTarget>(keys.resolve(experts + "2.up_proj.weight"));
+  EXPECT_EQ(manifest[up.tensor()].name, experts + "up_proj");
+  EXPECT_EQ(up.ranges.front().begin, 2 * kWidth * kHidden);
+  EXPECT_EQ(up.shape, (std::vector<std::int64_t>{kWidth, kHidden}));
+  for (const char* absent : {"2.gate_proj.weight", "3.up_proj.weight", "gate_up_proj"})
+    EXPECT_TRUE(std::holds_alternative<UnknownKey>(keys.resolve(experts + absent))) << absent;
+  const std::vector<PublishedTensor> published = keys.published(ExpertLayout::kPerExpert);
+  ASSERT_EQ(published.size(), static_cast<std::size_t>(2 * kExperts));
+  EXPECT_EQ(published[0].name, experts + "0.up_proj.weight");
+  EXPECT_EQ(published[5].name, experts + "2.down_proj.weight");
+}
+
 TEST_F(KeyMapTest, experts_may_be_spelled_as_mixtral_is_published) {
   const std::string published = "model.layers.0.block_sparse_moe.";
   const std::string plain = "model.layers.0.mlp.";
