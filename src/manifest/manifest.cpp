@@ -13,6 +13,8 @@
 namespace sluice {
 namespace {
 
+constexpr std::string_view kPlain = "model.";  // of all names but that of the head
+
 std::string_view name_of(TensorKind kind) {
   switch (kind) {
     case TensorKind::kParameter:
@@ -94,7 +96,8 @@ void ParameterManifest::add_joined(std::string name, std::int64_t groups, std::s
       const TensorInfo& info = (*this)[*tensor];
       if (first == nullptr) first = &info;
       SLUICE_ASSERT(
-          is_stored(info) && info.role == first->role && info.layer == first->layer &&
+          (is_stored(info) || (is_whole(info) && parts.size() == 1)) && info.role == first->role &&
+              info.layer == first->layer &&
               std::ranges::equal(std::span(info.shape).subspan(1), std::span(first->shape).subspan(1)) &&
               part.first + groups * part.rows <= info.shape.front(),
           "tensor {} cannot be joined from rows of {}", joined.name, info.name);
@@ -145,12 +148,14 @@ bool ParameterManifest::is_in_prediction_layer(std::string_view name) const {
 }
 
 std::string ParameterManifest::wrapped_name(std::string name) const {
-  constexpr std::string_view kPlain = "model.";
-  return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), published_prefix_) : outer_prefix_ + name;
+  return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), tree_prefix_) : outer_prefix_ + name;
 }
 
 std::string ParameterManifest::published_name(std::string name) const {
-  return spelled(wrapped_name(std::move(name)), published_experts_);
+  const bool is_inside = name.starts_with(kPlain);
+  std::string published =
+      is_inside ? name.replace(0, kPlain.size(), published_prefix_) : outer_prefix_ + name;
+  return spelled(std::move(published), published_experts_);
 }
 
 std::string ParameterManifest::tree_name(std::string name) const {

@@ -132,9 +132,11 @@ class ParameterManifest {
   /// Sets the names of a wrapper around the language model, under which checkpoints are written: `prefix`
   /// replaces "model.", and `outer` precedes all other names.
   void set_published_prefix(std::string prefix, std::string outer = "") {
-    published_prefix_ = std::move(prefix);
+    published_prefix_ = tree_prefix_ = std::move(prefix);
     outer_prefix_ = std::move(outer);
   }
+  /// Sets what replaces "model." in checkpoints alone, where transformers renames it as it loads and saves.
+  void set_renamed_prefix(std::string prefix) { published_prefix_ = std::move(prefix); }
   /// Sets the spelling of router and experts in which checkpoints are written.
   void set_published_experts(const ExpertSpelling& spelling) { published_experts_ = spelling; }
   /// Sets the spelling of router and experts in transformers' module tree.
@@ -142,8 +144,8 @@ class ParameterManifest {
 
   /// Joins tensors that were added before: checkpoints hold one tensor `name` in their place, which
   /// concatenates, for each of `groups` in turn, the rows of that group from each of `parts`. All rows of the
-  /// parts must be in some joined tensor. Error(kInternal) for rows that do not exist, or tensors of
-  /// different roles or layers.
+  /// parts must be in some joined tensor; one that ranks hold whole is joined with no other. Error(kInternal) for
+  /// rows that do not exist, or tensors of different roles or layers.
   void add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts,
                   bool is_in_tree = true);
   [[nodiscard]] const std::vector<JoinedTensor>& joined() const { return joined_; }
@@ -210,7 +212,7 @@ class ParameterManifest {
   std::unordered_map<int, std::size_t> joined_by_tensor_;
   std::vector<ForeignPart> foreign_parts_;
   Range prediction_layers_;
-  std::string published_prefix_ = "model.", outer_prefix_;
+  std::string published_prefix_ = "model.", tree_prefix_ = "model.", outer_prefix_;
   ExpertSpelling published_experts_ = kPlainExperts, tree_experts_ = kPlainExperts;
   bool transposed_experts_ = false, fused_experts_ = false;
 };

@@ -7,17 +7,18 @@ namespace sluice {
 namespace {
 
 // A router's name that begins as another's comes first.
-constexpr std::array kPublishedExperts{kMixtralExperts, kErnieExperts,   kHy3Experts,
-                                       kBailingExperts, kExaoneExperts,  kLagunaExperts,
-                                       kLfm2Experts,    kGraniteExperts, kGraniteTree};
+constexpr std::array kPublishedExperts{kMixtralExperts, kErnieExperts,   kHy3Experts,  kBailingExperts,
+                                       kExaoneExperts,  kLagunaExperts,  kLfm2Experts, kGraniteExperts,
+                                       kGraniteTree,    kNemotronExperts};
 
 std::string between(std::string_view before, std::string_view text, std::string_view after) {
   return std::string(before).append(text).append(after);
 }
 
 std::string without_wrapper(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPrefixes{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kPrefixes{
       {{"model.language_model.", "model."},
+       {"backbone.", "model."},
        {"language_model.model.", "model."},
        {"language_model.lm_head.", "lm_head."}}};
   for (const auto& [prefix, plain] : kPrefixes)

@@ -60,10 +60,13 @@ inline constexpr ExpertSpelling kGraniteExperts{.block = "block_sparse_moe",
                                                 .router = "router.layer",
                                                 .fused_gate_up = "input_linear.weight",
                                                 .fused_down = "output_linear.weight"};
+/// Names of Nemotron-H's module tree, and of its published checkpoints.
+inline constexpr ExpertSpelling kNemotronExperts{"mixer", "gate_proj", "up_proj", "down_proj",
+                                                 "gate.e_score_correction_bias"};
 
 /// Plain name of a checkpoint tensor: its name in transformers' text-model tree, whatever wrapper and
-/// spelling the checkpoint has. "model.language_model.norm.weight" and "language_model.model.norm.weight"
-/// become "model.norm.weight", `block_sparse_moe.experts.7.w1.weight` becomes
+/// spelling the checkpoint has. "model.language_model.norm.weight", "language_model.model.norm.weight" and
+/// "backbone.norm.weight" become "model.norm.weight", `block_sparse_moe.experts.7.w1.weight` becomes
 /// `mlp.experts.7.gate_proj.weight`.
 [[nodiscard]] std::string plain_name(std::string_view checkpoint_name);
 

@@ -201,6 +201,18 @@ TEST(KeyMap, a_wrapper_publishes_under_its_own_prefix_but_for_the_head) {
   EXPECT_EQ(published.back().name, "lm_head.bias");
 }
 
+TEST(KeyMap, a_prefix_that_transformers_renames_is_one_of_checkpoints_alone) {
+  ParameterManifest manifest;
+  manifest.add({"model.norm.weight", {8}, DType::kBFloat16, Role::kNorm, -1, TensorKind::kParameter, ""});
+  manifest.add({"lm_head.weight", {4, 8}, DType::kBFloat16, Role::kHead, -1, TensorKind::kParameter, ""});
+  manifest.set_renamed_prefix("backbone.");
+  const std::vector<PublishedTensor> published = KeyMap(manifest).published(ExpertLayout::kPerExpert);
+  EXPECT_EQ(published[0].name, "backbone.norm.weight");
+  EXPECT_EQ(published[1].name, "lm_head.weight");
+  EXPECT_EQ(manifest.wrapped_name("model.norm.weight"), "model.norm.weight");
+  EXPECT_TRUE(std::holds_alternative<KeyTarget>(KeyMap(manifest).resolve("backbone.norm.weight")));
+}
+
 TEST(KeyMap, an_architecture_publishes_its_experts_in_its_own_spelling) {
   ParameterManifest manifest = small_moe();
   manifest.set_published_experts(kMixtralExperts);

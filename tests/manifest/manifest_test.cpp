@@ -56,6 +56,16 @@ TEST(ParameterManifest, float32_parameters_lie_behind_buffers_and_those_that_are
   EXPECT_EQ(manifest.trained_parameter_count(), 13);
 }
 
+TEST(ParameterManifest, what_ranks_hold_whole_can_be_published_under_another_name_and_joined_with_nothing) {
+  ParameterManifest manifest;
+  for (const char* name : {"a_log", "skip"})
+    manifest.add({name, {3}, DType::kFloat32, Role::kLinearAttention, 0, TensorKind::kFloat32Parameter, {}});
+  const std::vector<JoinedRows> one{{"a_log", 0, 3}}, both{{"a_log", 0, 3}, {"skip", 0, 3}};
+  manifest.add_joined("mixer.A_log", 1, one);
+  EXPECT_EQ(manifest.find_joined("mixer.A_log")->ranges, (std::vector<TensorRange>{{0, 0, 3}}));
+  EXPECT_THROW(manifest.add_joined("mixer.both", 1, both), Error);
+}
+
 TEST(ParameterManifest, knows_layers_for_prediction_by_their_numbers) {
   ParameterManifest manifest;
   EXPECT_FALSE(manifest.is_in_prediction_layer("model.layers.0.enorm.weight"));

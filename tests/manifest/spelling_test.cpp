@@ -8,6 +8,7 @@ namespace {
 TEST(PlainName, has_no_wrapper) {
   EXPECT_EQ(plain_name("model.language_model.norm.weight"), "model.norm.weight");
   EXPECT_EQ(plain_name("language_model.model.norm.weight"), "model.norm.weight");
+  EXPECT_EQ(plain_name("backbone.norm.weight"), "model.norm.weight");
   EXPECT_EQ(plain_name("language_model.lm_head.weight"), "lm_head.weight");
   EXPECT_EQ(plain_name("lm_head.weight"), "lm_head.weight");
 }
@@ -31,6 +32,8 @@ TEST(PlainName, has_routers_biases_and_shared_experts_where_a_family_names_them_
   EXPECT_EQ(plain_name("model.layers.3.mlp.gate.expert_bias"),
             "model.layers.3.mlp.gate.e_score_correction_bias");
   EXPECT_EQ(plain_name("model.layers.3.mlp.router.gate.weight"), "model.layers.3.mlp.gate.weight");
+  EXPECT_EQ(plain_name("backbone.layers.3.mixer.experts.7.up_proj.weight"),
+            "model.layers.3.mlp.experts.7.up_proj.weight");
   EXPECT_EQ(plain_name("model.layers.3.mlp.shared_mlp.up_proj.weight"),
             "model.layers.3.mlp.shared_experts.up_proj.weight");
 }
@@ -39,6 +42,7 @@ TEST(PlainName, is_its_own_plain_name) {
   for (const char* name :
        {"model.layers.3.mlp.experts.7.gate_proj.weight", "model.layers.3.mlp.gate.weight",
         "model.layers.3.mlp.gate_proj.weight", "model.layers.3.feed_forward.w1.weight",
+        "model.layers.3.mixer.up_proj.weight", "model.layers.3.mixer.A_log",
         "model.layers.3.block_sparse_moe.w1.weight", "block_sparse_moe", ".experts.", "",
         "model.layers.3.mlp.router.weight", "model.layers.3.mlp.shared_experts.up_proj.weight",
         "model.layers.3.mlp.shared_expert.up_proj.weight"})
