@@ -32,28 +32,37 @@ ops::Activation activation(const ModelConfig& config) {
 
 DenseMlpParameters swiglu_parameters(const ModelConfig& config, const LayerViews& layer,
                                      const blocks::SwigluNames& names) {
-  return {layer.weight(names.gate_proj),
-          layer.weight(names.up_proj),
-          layer.weight(names.down_proj),
-          {.activation = activation(config)}};
+  DenseMlpParameters out{.gate_proj = {},
+                         .up_proj = layer.weight(names.up_proj),
+                         .down_proj = layer.weight(names.down_proj),
+                         .gating = {.activation = activation(config)}};
+  if (config.has_gates()) out.gate_proj = layer.weight(names.gate_proj);
+  return out;
 }
 
 /// The completion that is called for the trained unit's experts.
-const ops::ExpertCompletion* expert_completion(const LayerViews& layer) {
+const ops::ExpertCompletion* expert_completion(const ModelConfig& config, const LayerViews& layer) {
   const auto* of_down = layer.expert_completion(blocks::experts::kDownProj);
-  return of_down != nullptr ? of_down : layer.expert_completion(blocks::experts::kGateUpProj);
+  return of_down != nullptr ? of_down : layer.expert_completion(blocks::experts::inner_proj(config));
 }
 
 ops::ExpertParameters expert_parameters(const ModelConfig& config, const LayerViews& layer) {
   namespace names = blocks::experts;
-  ops::ExpertParameters out{layer.weight(names::kGateUpProj), layer.weight(names::kDownProj),
-                            expert_completion(layer)};
+  ops::ExpertParameters out{layer.weight(names::inner_proj(config)), layer.weight(names::kDownProj),
+                            expert_completion(config, layer)};
   out.gating = {static_cast<float>(config.swiglu_limit), static_cast<float>(config.swiglu_slope),
                 config.gate_up_order == GateUpOrder::kInterleaved, activation(config)};
   if (!config.expert_bias) return out;
   out.gate_up_bias = layer[names::kGateUpBias];
   out.down_bias = layer[names::kDownBias];
   return out;
+}
+
+/// What the down projection multiplies.
+at::Tensor inner_values(const DenseMlpParameters& parameters, const at::Tensor& x) {
+  if (!parameters.gate_proj) return ops::squared_relu(ops::linear(x, parameters.up_proj));
+  return ops::swiglu(ops::linear(x, *parameters.gate_proj), ops::linear(x, parameters.up_proj),
+                     parameters.gating);
 }
 
 at::Tensor shared_expert(const SharedExpertParameters& parameters, const at::Tensor& x) {
@@ -116,9 +125,7 @@ MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer)
 }
 
 at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x, ops::Purpose purpose) {
-  const at::Tensor hidden = ops::swiglu(ops::linear(x, parameters.gate_proj),
-                                        ops::linear(x, parameters.up_proj), parameters.gating);
-  return ops::linear(hidden, parameters.down_proj, purpose);
+  return ops::linear(inner_values(parameters, x), parameters.down_proj, purpose);
 }
 
 /// Returns the factor of each chosen expert, of the shape and type of the weights. As rows of a table, whose

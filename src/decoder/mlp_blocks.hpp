@@ -1,4 +1,4 @@
-// Feed-forward blocks: dense SwiGLU, and a mixture of SwiGLU experts behind a top-k router.
+// Feed-forward blocks: a dense MLP, with a gate or without, and a mixture of such experts behind a top-k router.
 #pragma once
 
 #include "decoder/parameter_views.hpp"
@@ -12,9 +12,10 @@
 namespace sluice {
 
 struct DenseMlpParameters {
-  ops::Weight gate_proj, up_proj;  ///< gate and up projections [intermediate, hidden]
-  ops::Weight down_proj;           ///< down projection [hidden, intermediate]
-  ops::Gating gating{};            ///< form of the gate, without a limit
+  std::optional<ops::Weight> gate_proj;  ///< gate projection [intermediate, hidden]; nothing without a gate
+  ops::Weight up_proj;                   ///< up projection [intermediate, hidden]
+  ops::Weight down_proj;                 ///< down projection [hidden, intermediate]
+  ops::Gating gating{};                  ///< form of the activation, without a limit
 };
 
 /// An expert that every token passes through, weighted by the sigmoid of its gate if it has one.
@@ -60,7 +61,7 @@ struct RoutingRecord {
   at::Tensor output;
 };
 
-/// SwiGLU MLP of x [T, hidden], with a result of the same shape; zeros in a pass for the graph alone.
+/// MLP of x [T, hidden], with a result of the same shape; zeros in a pass for the graph alone.
 [[nodiscard]] at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x,
                                    ops::Purpose purpose = ops::Purpose::kOutput);
 

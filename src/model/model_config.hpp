@@ -237,6 +237,8 @@ struct ModelConfig {
   /// Number of layers in checkpoints behind the model's own, for multi-token prediction.
   std::int64_t prediction_layers = 0;
 
+  /// Whether MLPs have a gate, and so two projections to the inner width.
+  [[nodiscard]] bool has_gates() const { return mlp_activation != MlpActivation::kSquaredRelu; }
   /// Rotary embedding of layers with this kind of token mixer.
   [[nodiscard]] const RotaryConfig& rotary_of(AttentionKind kind) const {
     return kind == AttentionKind::kSliding && sliding_rotary ? *sliding_rotary : rotary;

@@ -10,6 +10,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,7 @@ ModelDescription halves() {
 
 class LayerFormTest : public testing::Test {
  protected:
-  LayerFormTest() {
+  explicit LayerFormTest(ModelDescription model = halves()) : model_(std::move(model), DType::kFloat32) {
     for (int unit = 0; unit < static_cast<int>(model_.layouts.units.size()); ++unit) {
       views_.bind(unit, model_.weights.unit_data(unit));
       views_.bind_gradients(unit, reinterpret_cast<float*>(gradients_.unit_data(unit)));
@@ -46,7 +47,7 @@ class LayerFormTest : public testing::Test {
     return decoder_.token_mixer(layer, x, {}, record);
   }
 
-  test::SmallModel model_{halves(), DType::kFloat32};
+  test::SmallModel model_;
   ShardArena gradients_{model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate, "gradients"};
   ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate};
   test::NoExchange all_experts_;
@@ -76,6 +77,60 @@ TEST_F(LayerFormTest, a_layer_without_a_mixer_has_no_cache) {
             layer_cache(model_.description.config, kMixerAlone, 4).position_bytes * kPositions);
   cache.clear(0);
   EXPECT_TRUE(cache.can_be_shortened());
+}
+
+/// A model without gates, of a dense layer and one with experts and a shared expert.
+ModelDescription without_gates() {
+  ModelDescription model = test::described(nlohmann::json::object(), DType::kFloat32, {});
+  model.config.mlp_activation = MlpActivation::kSquaredRelu;
+  model.config.layers = {MlpKind::kDense, MlpKind::kMoe};
+  model.config.intermediate_size = 20;
+  model.config.shared_expert_intermediate_size = 12;
+  model.manifest = describe_decoder(model.config, DType::kFloat32);
+  return model;
+}
+
+class UngatedTest : public LayerFormTest {
+ protected:
+  UngatedTest() : LayerFormTest(without_gates()) {}
+
+  [[nodiscard]] at::Tensor weight(int layer, std::string_view name) const {
+    return views_[layer_tensor_name(layer, name)].value;
+  }
+  [[nodiscard]] at::Tensor normalised(int layer) const {
+    const at::Tensor rows = x_.reshape({-1, kWidth});
+    const double epsilon = model_.description.config.rms_norm_eps;
+    return rows * (rows.square().mean(1, true) + epsilon).rsqrt() *
+           weight(layer, "post_attention_layernorm.weight");
+  }
+  void expect_adds(int layer, const at::Tensor& added) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor found = mlp_sublayer(layer, x_).reshape({-1, kWidth});
+    EXPECT_TRUE(at::allclose(found, x_.reshape({-1, kWidth}) + added, 1e-4, 1e-5));
+    EXPECT_FALSE(at::allclose(added, at::zeros_like(added), 0, 1e-3));
+  }
+
+  static at::Tensor mlp(const at::Tensor& x, const at::Tensor& up, const at::Tensor& down) {
+    return at::mm(at::relu(at::mm(x, up.t())).square(), down.t());
+  }
+};
+
+TEST_F(UngatedTest, a_dense_layer_squares_the_relu_of_its_one_projection) {
+  expect_adds(0, mlp(normalised(0), weight(0, "mlp.up_proj.weight"), weight(0, "mlp.down_proj.weight")));
+}
+
+TEST_F(UngatedTest, so_do_routed_and_shared_experts) {
+  const ModelConfig& config = model_.description.config;
+  const at::Tensor x = normalised(1), up = weight(1, "mlp.experts.up_proj"),
+                   down = weight(1, "mlp.experts.down_proj");
+  at::Tensor added = mlp(x, weight(1, "mlp.shared_experts.up_proj.weight"),
+                         weight(1, "mlp.shared_experts.down_proj.weight"));
+  const at::Tensor probabilities = at::softmax(at::mm(x, weight(1, "mlp.gate.weight").t()), 1);
+  auto [weights, chosen] = probabilities.topk(config.experts_per_token, 1);
+  if (config.router.normalize) weights = weights / weights.sum(1, true);
+  for (std::int64_t expert = 0; expert < config.experts; ++expert)
+    added = added + mlp(x, up[expert], down[expert]) * (weights * chosen.eq(expert)).sum(1, true);
+  expect_adds(1, added);
 }
 
 }  // namespace

@@ -97,6 +97,21 @@ TEST(Blocks, a_mixture_takes_what_its_parts_take) {
   EXPECT_EQ(all.working_bytes, blocks::experts::activations(config, kPass).working_bytes);
 }
 
+TEST(Blocks, without_gates_have_one_projection_where_a_swiglu_has_two) {
+  ModelConfig config = hybrid().config;
+  const auto tensors = [&] { return block_of(MlpKind::kMoe).tensors(config); };
+  const std::size_t gated = tensors().size();
+  const BlockActivations with = block_of(MlpKind::kMoe).activations(config, kPass);
+  config.mlp_activation = MlpActivation::kSquaredRelu;
+  EXPECT_EQ(tensors().size(), gated - 1) << "the shared expert's gate_proj";
+  const std::vector<BlockTensor> experts = blocks::experts::tensors(config);
+  EXPECT_EQ(experts.front().name, "mlp.experts.up_proj");
+  EXPECT_EQ(experts.front().shape[1], config.expert_intermediate_size);
+  const BlockActivations without = block_of(MlpKind::kMoe).activations(config, kPass);
+  EXPECT_EQ(with.kept - without.kept, config.shared_expert_intermediate_size);
+  EXPECT_LT(without.working_bytes, with.working_bytes);
+}
+
 TEST(Blocks, a_router_with_a_z_loss_keeps_its_float32_logits) {
   const ModelConfig config = hybrid().config;
   PassSize pass = kPass;

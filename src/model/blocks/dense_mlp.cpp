@@ -3,7 +3,7 @@
 namespace sluice::blocks::dense_mlp {
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
-  return swiglu_tensors(kNames, config.intermediate_size, config.hidden_size, Role::kDenseMlp);
+  return swiglu_tensors(config, kNames, config.intermediate_size, Role::kDenseMlp);
 }
 
 std::vector<Setting> settings(const ModelConfig& config) {
@@ -13,7 +13,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
 }
 
 BlockActivations activations(const ModelConfig& config, const PassSize& /*pass*/) {
-  const std::int64_t elements = 2 * config.hidden_size + 3 * config.intermediate_size;
+  const std::int64_t elements = swiglu_elements(config, config.intermediate_size);
   return {.kept = elements, .passed = elements};
 }
 

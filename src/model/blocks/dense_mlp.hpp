@@ -1,5 +1,5 @@
-// Dense MLP: a SwiGLU that every token of a layer without experts passes through. Computed by
-// decoder/mlp_blocks.
+// Dense MLP: an MLP that every token of a layer without experts passes through, or of one that has it beside them.
+// Computed by decoder/mlp_blocks.
 #pragma once
 
 #include "model/blocks/swiglu.hpp"

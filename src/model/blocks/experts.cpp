@@ -1,6 +1,7 @@
 #include "model/blocks/experts.hpp"
 
 #include "base/compute_sizes.hpp"
+#include "model/blocks/swiglu.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +15,7 @@ namespace {
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t slots = pass.group_tokens * config.experts_per_token;
   const std::int64_t rows = pass.on_device ? kExpertGroupRows : kExpertBlockRows;
-  return slots * 8 + std::min(rows, slots) * (2 * config.hidden_size + 3 * config.expert_intermediate_size) *
+  return slots * 8 + std::min(rows, slots) * swiglu_elements(config, config.expert_intermediate_size) *
                          pass.element_bytes;
 }
 
@@ -29,7 +30,7 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
     if (config.expert_bias)
       out.push_back({bias, {config.experts, rows}, Role::kExpert, InitialValues::kZeros});
   };
-  add(kGateUpProj, kGateUpBias, 2 * width, config.hidden_size);
+  add(inner_proj(config), kGateUpBias, inner_projections(config) * width, config.hidden_size);
   add(kDownProj, kDownBias, config.hidden_size, width);
   return out;
 }

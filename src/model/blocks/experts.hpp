@@ -1,4 +1,4 @@
-// Routed experts of a layer, each a SwiGLU, in fused tensors. Computed by ops/experts.
+// Routed experts of a layer, each an MLP, in fused tensors. Computed by ops/experts.
 #pragma once
 
 #include "model/blocks/block.hpp"
@@ -6,10 +6,17 @@
 namespace sluice::blocks::experts {
 
 inline constexpr std::string_view kGateUpProj = "mlp.experts.gate_up_proj";
+/// Projection that experts without a gate have in its place.
+inline constexpr std::string_view kUpProj = "mlp.experts.up_proj";
 inline constexpr std::string_view kDownProj = "mlp.experts.down_proj";
-/// Biases of the experts, [experts, width of the product], if the model has them.
+/// Biases of the experts, [experts, width of the product], if the model has them; then it has gates.
 inline constexpr std::string_view kGateUpBias = "mlp.experts.gate_up_proj_bias";
 inline constexpr std::string_view kDownBias = "mlp.experts.down_proj_bias";
+
+/// Name of the projection to the experts' inner width.
+[[nodiscard]] inline std::string_view inner_proj(const ModelConfig& config) {
+  return config.has_gates() ? kGateUpProj : kUpProj;
+}
 
 /// Tensors of the block, in the order of the module tree.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);

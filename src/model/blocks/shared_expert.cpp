@@ -17,14 +17,14 @@ const SwigluNames& names(const ModelConfig& config) {
 bool is_in(const ModelConfig& config) { return config.shared_expert_intermediate_size > 0; }
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
-  std::vector<BlockTensor> out = swiglu_tensors(names(config), config.shared_expert_intermediate_size,
-                                                config.hidden_size, Role::kSharedExpert);
+  std::vector<BlockTensor> out =
+      swiglu_tensors(config, names(config), config.shared_expert_intermediate_size, Role::kSharedExpert);
   if (config.shared_expert_gate) out.push_back({kGate, {1, config.hidden_size}, Role::kSharedExpert});
   return out;
 }
 
 BlockActivations activations(const ModelConfig& config) {
-  const std::int64_t elements = 2 * config.hidden_size + 3 * config.shared_expert_intermediate_size;
+  const std::int64_t elements = swiglu_elements(config, config.shared_expert_intermediate_size);
   return {.kept = elements, .passed = elements};
 }
 
