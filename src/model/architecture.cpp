@@ -26,6 +26,7 @@
 #include "model/families/minimax_m2.hpp"
 #include "model/families/mistral4.hpp"
 #include "model/families/mixtral.hpp"
+#include "model/families/nemotron_h.hpp"
 #include "model/families/olmoe.hpp"
 #include "model/families/qwen2_moe.hpp"
 #include "model/families/qwen3.hpp"
@@ -72,6 +73,7 @@ constexpr std::array kArchitectures{
     Architecture{"mistral3", read_mistral3_config, describe_mistral3},
     Architecture{"mistral4", read_mistral4_config, describe_decoder},
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
+    Architecture{"nemotron_h", read_nemotron_h_config, describe_nemotron_h},
     Architecture{"olmoe", read_olmoe_config, describe_decoder},
     Architecture{"qwen2_moe", read_qwen2_moe_config, describe_decoder},
     Architecture{"qwen3", read_qwen3_config, describe_decoder},
@@ -100,7 +102,6 @@ constexpr std::array kUnbuilt{
     Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
     Unbuilt{"minimax_m3", "clamped MLPs with gates of their own"},
     Unbuilt{"minimax_m3_vl", "clamped MLPs with gates of their own"},
-    Unbuilt{"nemotron_h", "Mamba-2, layers of one block, and experts without gates"},
     Unbuilt{"qwen4_exp", "several residual streams, and tables of n-grams"},
     Unbuilt{"step3p5", "heads by kind of layer, and clamps by layer"},
     Unbuilt{"step3p7", "heads by kind of layer, and clamps by layer"},

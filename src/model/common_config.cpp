@@ -51,6 +51,15 @@ void read_heads(const ConfigReader& config, const CommonDefaults& defaults, Mode
   if (model.head_dim < 2 || model.head_dim % 2 != 0) config.refuse("head_dim", "an even number above 0");
 }
 
+std::size_t read_layer_count(const ConfigReader& config, std::optional<std::int64_t> told) {
+  constexpr const char* kKey = "num_hidden_layers";
+  const ConfigReader reader = told ? config.with(Nulls::kAbsent) : config;
+  const std::int64_t layers = reader.integer({kKey}, told, 1, kMaxLayers);
+  if (layers > kMaxLayers || (told && layers != *told))
+    config.refuse(kKey, fmt::format("{}, as other keys tell, and at most {}", told.value_or(1), kMaxLayers));
+  return static_cast<std::size_t>(layers);
+}
+
 /// Negative padding tokens count from the end, as in torch.nn.Embedding.
 std::int64_t read_padding_token(const ConfigReader& config, std::optional<std::int64_t> otherwise,
                                 std::int64_t vocab_size) {
@@ -84,7 +93,7 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   model.attention_bias = config.boolean({"attention_bias"}, false);
   model.attention_dropout = config.number({"attention_dropout"}, 0.0);
   if (!defaults.rotary_by_kind) model.rotary = read_rotary_config(config, defaults, model.head_dim);
-  const auto layers = static_cast<std::size_t>(config.integer({"num_hidden_layers"}, {}, 1, kMaxLayers));
+  const std::size_t layers = read_layer_count(config, defaults.layers);
   model.layers.assign(layers, MlpKind::kDense);
   model.attention.assign(layers, AttentionKind::kFull);
   model.max_positions =
@@ -220,11 +229,10 @@ std::int64_t read_prediction_layers(const ConfigReader& config, const char* key,
   return config.with(Nulls::kAbsent).integer({key}, otherwise, 0, 1024);
 }
 
-void read_time_step_limit(const ConfigReader& config, Mamba2Config& mamba) {
-  constexpr const char* kKey = "time_step_limit";
-  const auto limits = config.limits(kKey);
+void read_time_step_limit(const ConfigReader& config, const char* key, Mamba2Config& mamba) {
+  const auto limits = config.limits(key);
   if (!limits) return;
-  if (limits->first < 0) config.refuse(kKey, "limits that are not negative");
+  if (limits->first < 0) config.refuse(key, "limits that are not negative");
   mamba.least_step = limits->first;
   mamba.largest_step = limits->second;
 }

@@ -14,6 +14,8 @@ namespace sluice {
 
 /// Defaults of an architecture for keys that are missing.
 struct CommonDefaults {
+  /// Number of layers where other keys tell it; num_hidden_layers may be missing then, and must agree.
+  std::optional<std::int64_t> layers{};
   /// Key heads by default; nothing: as many as attention heads.
   std::optional<std::int64_t> key_value_heads{};
   bool null_key_value_heads = false;  ///< whether null is allowed, for as many as attention heads
@@ -103,8 +105,8 @@ void read_windows(const ConfigReader& config, std::int64_t window, ModelConfig& 
 [[nodiscard]] std::int64_t read_prediction_layers(const ConfigReader& config, const char* key,
                                                   std::int64_t otherwise);
 
-/// Reads time_step_limit; without it Mamba-2's time steps have no limits but 0.
-void read_time_step_limit(const ConfigReader& config, Mamba2Config& mamba);
+/// Reads time_step_limit, which is at `key`; without it Mamba-2's time steps have no limits but 0.
+void read_time_step_limit(const ConfigReader& config, const char* key, Mamba2Config& mamba);
 
 /// Refuses a text at `key` that is not `expected`; a key that is missing or null is allowed.
 void expect_text(const ConfigReader& config, const char* key, const std::string& expected);

@@ -42,7 +42,7 @@ Mamba2Config read_mamba2(const ConfigReader& config, const ModelConfig& model) {
   if (mamba.heads % mamba.groups != 0) config.refuse("mamba_n_groups", "a divisor of mamba_n_heads");
   if (config.boolean({"mamba_proj_bias"}, false)) config.refuse("mamba_proj_bias", "false");
   static_cast<void>(config.integer({"mamba_chunk_size"}, 256));  // which changes no number
-  read_time_step_limit(config, mamba);
+  read_time_step_limit(config, "time_step_limit", mamba);
   return mamba;
 }
 
