@@ -168,6 +168,7 @@ std::vector<Coverage::Fault> faults_of(std::span<const MatchedEntry> entries,
   for (const MatchedEntry& m : entries) held.add(m.tensor, Range{m.begin, m.begin + m.count}, m.entry);
   std::vector<Coverage::Whole> whole;
   for (const int tensor : tensors) whole.push_back({tensor, manifest[tensor].element_count()});
+  std::ranges::sort(whole, {}, &Coverage::Whole::place);
   return held.faults(whole);
 }
 

@@ -43,8 +43,8 @@ struct CheckpointMatch {
 /// Matched ranges of index entry `entry`, whose target is `target`.
 [[nodiscard]] std::vector<MatchedEntry> ranges_of(int entry, const KeyTarget& target);
 
-/// Faults of entries that must hold each element of the given tensors, ascending, exactly once: places are
-/// tensors, owners are entries of the index.
+/// Faults of entries that must hold each element of the given tensors exactly once: places are tensors,
+/// owners are entries of the index.
 [[nodiscard]] std::vector<Coverage::Fault> faults_of(std::span<const MatchedEntry> entries,
                                                      const ParameterManifest& manifest,
                                                      std::span<const int> tensors);

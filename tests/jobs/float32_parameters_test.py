@@ -9,7 +9,8 @@ from saving import STEPS, SavingTest
 from suite import run_job
 
 MODEL = FIXTURES / "granitemoehybrid-tiny"
-NAMES = (".mamba.A_log", ".mamba.D", ".mamba.dt_bias")
+WITH_BIASES = FIXTURES / "nemotron_h-tiny"  # beside correction biases of routers, and under names of their own
+NAMES = (".A_log", ".D", ".dt_bias")
 
 
 def read(directory):
@@ -127,8 +128,28 @@ class Resumed(SavingTest):
             moved = np.abs(trained[0][name] - values).max()
             self.assertLess(np.abs(trained[1][name] - trained[0][name]).max(), 0.01 * moved, name)
 
+    def test_of_a_run_that_freezes_some(self):
+        cut, out = self.expect_goes_on(train={"freeze": ["*.D"]}), self.directory / "out"
+        self.expect(sluice("checkpoint", "export", self.output_of(cut), out), 0)
+        before = numbers(MODEL)
+        for name, values in numbers(out).items():
+            self.assertEqual((values == before[name]).all(), name.endswith(".D"), name)
+
+    def test_beside_correction_biases(self):
+        cut, out = self.expect_goes_on(model={"path": WITH_BIASES}), self.directory / "out"
+        self.expect(sluice("checkpoint", "export", self.output_of(cut), out), 0)
+        before, after = numbers(WITH_BIASES), numbers(out)
+        self.assertEqual(before.keys(), after.keys())
+        for name, values in after.items():
+            self.assertTrue((values != before[name]).any(), name)
+
     def test_beside_adapters(self):
         self.expect_goes_on(lora={"rank": 2})
+
+    def test_beside_adapters_and_correction_biases(self):
+        cut, out = self.expect_goes_on(model={"path": WITH_BIASES}, lora={"rank": 2}), self.directory / "out"
+        self.expect(sluice("checkpoint", "export", self.output_of(cut), out), 0)
+        self.assertTrue((out / "adapter_config.json").is_file())
 
 
 if __name__ == "__main__":
