@@ -33,7 +33,8 @@ constexpr std::array kLayerKinds{
 /// Reads the kinds of all layers as a pattern of letters: from a list of names, or else from a pattern.
 std::string read_layer_pattern(const ConfigReader& config) {
   std::string pattern;
-  for (const char* key : {"layers_block_type", "layer_types"}) {
+  if (config.is_null("layer_types")) config.refuse("layer_types", "a list of kinds, or none");
+  for (const char* key : {"layer_types", "layers_block_type"}) {
     if (!config.has(key)) continue;
     for (const std::string& name : config.texts({key})) {
       const auto kind = std::ranges::find_if(
@@ -100,7 +101,6 @@ ModelConfig read_nemotron_h_config(const ConfigReader& config) {
   const std::string pattern = read_layer_pattern(config);
   ModelConfig model = read_common_config(config, {.layers = std::ssize(pattern),
                                                   .key_value_heads = 8,
-                                                  .null_key_value_heads = true,
                                                   .head_dim = 128,
                                                   .rms_norm_eps_key = "layer_norm_epsilon",
                                                   .rms_norm_eps = 1e-5,
