@@ -140,8 +140,8 @@ std::vector<PeftTensor> peft_tensors(const AdapterDescription& adapters, const P
       return weight.is_fused() ? tensor.substr(0, tensor.rfind('.')) : module_of(tensor);
     };
     PeftName a{path_of(manifest.tree_name(name)), 0, LowRankPart::kA};
-    // The wrapper of down_proj encloses that of gate_up_proj.
-    if (weight.is_fused() && name.ends_with("gate_up_proj") &&
+    // The wrapper of down_proj encloses that of gate_up_proj, or up_proj.
+    if (weight.is_fused() && !name.ends_with("down_proj") &&
         adapters.find(path_of(name) + ".down_proj") != nullptr)
       a.wrapped = 1;
     PeftName b = a;

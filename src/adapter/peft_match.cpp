@@ -13,6 +13,11 @@ namespace {
 
 bool has_gate(const AdaptableWeight& weight) { return weight.info.name.ends_with("gate_up_proj"); }
 
+/// Name of the projection of a fused weight, where it is one: "up_proj".
+std::string projection_of(const AdaptableWeight& weight) {
+  return weight.info.name.substr(weight.info.name.rfind('.') + 1);
+}
+
 /// Module of which a fused weight is a parameter.
 std::string experts_of(const AdaptableWeight& weight) {
   return weight.info.name.substr(0, weight.info.name.rfind('.'));
@@ -33,6 +38,11 @@ PeftMatch::PeftMatch(const PeftConfig& config, const PeftTargets& targets, const
 std::optional<int> PeftMatch::find(const std::string& weight) const {
   const auto found = by_name_.find(weight);
   return found == by_name_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<int> PeftMatch::find_inner(const std::string& experts) const {
+  const auto joined = find(experts + ".gate_up_proj");
+  return joined ? joined : find(experts + ".up_proj");
 }
 
 void PeftMatch::add(const SafetensorsEntry& entry) {
@@ -59,7 +69,7 @@ void PeftMatch::add(const SafetensorsEntry& entry, const PeftName& name) {
                                   "of one adapter",
                                   adapter_->empty() ? "names none" : "names " + printable(*adapter_)));
   if (const auto module = parse_expert_module(name.path)) return add_expert(entry, name, *module);
-  if (find(name.path + ".gate_up_proj")) return add_fused(entry, name);
+  if (find_inner(name.path)) return add_fused(entry, name);
   const std::string weight = name.path + std::string(kWeightEnd);
   if (const auto index = find(weight); index && name.wrapped == 0)
     return put(found_[*index].whole, entry, name);
@@ -88,12 +98,11 @@ void PeftMatch::add_fused(const SafetensorsEntry& entry, const PeftName& name) {
 
 std::vector<int> PeftMatch::fused_targets(const std::string& module) const {
   std::vector<int> all, named;
-  for (const std::string_view end : {".gate_up_proj", ".down_proj"}) {
-    const std::string weight = module + std::string(end);
-    const auto index = find(weight);
+  for (const std::optional<int> index : {find_inner(module), find(module + ".down_proj")}) {
     if (!index) continue;
     all.push_back(*index);
-    if (targets_.means_parameter(weight)) named.push_back(*index);
+    if (targets_.means_parameter(weights_[static_cast<std::size_t>(*index)].info.name))
+      named.push_back(*index);
   }
   // To PEFT the projections of experts are linear layers still.
   return named.empty() && targets_.means_all_linear() ? all : named;
@@ -101,10 +110,14 @@ std::vector<int> PeftMatch::fused_targets(const std::string& module) const {
 
 void PeftMatch::add_expert(const SafetensorsEntry& entry, const PeftName& name, const ExpertModule& module) {
   const bool is_down = module.projection == "down_proj";
-  const auto index = find(module.experts + (is_down ? ".down_proj" : ".gate_up_proj"));
-  if (!index || module.expert >= weights_[static_cast<std::size_t>(*index)].experts() || name.wrapped > 0)
+  const auto index = is_down ? find(module.experts + ".down_proj") : find_inner(module.experts);
+  const AdaptableWeight* const weight = index ? &weights_[static_cast<std::size_t>(*index)] : nullptr;
+  const bool is_there =
+      weight != nullptr && (has_gate(*weight) || projection_of(*weight) == module.projection);
+  if (!is_there || module.expert >= weight->experts() || name.wrapped > 0)
     return unexpected(entry, "adapts an expert that this model does not have");
-  put(found_[*index].experts[{module.expert, module.projection == "up_proj" ? 1 : 0}], entry, name);
+  const int part = has_gate(*weight) && module.projection == "up_proj" ? 1 : 0;
+  put(found_[*index].experts[{module.expert, part}], entry, name);
 }
 
 void PeftMatch::put(Pair& pair, const SafetensorsEntry& entry, const PeftName& name) {
@@ -199,7 +212,7 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const AdaptableWeight& wei
   bool fits = true;
   for (std::int64_t expert = 0; expert < experts; ++expert) {
     for (int part = 0; part < parts; ++part) {
-      const std::string_view projection = parts == 1 ? "down_proj" : part == 0 ? "gate_proj" : "up_proj";
+      const std::string projection = parts == 1 ? projection_of(weight) : part == 0 ? "gate_proj" : "up_proj";
       const std::string path = fmt::format("{}.{}.{}", experts_of(weight), expert, projection);
       const auto at = found.experts.find({expert, part});
       const Pair pair = at == found.experts.end() ? Pair{} : at->second;
@@ -232,13 +245,14 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const AdaptableWeight& wei
 }
 
 /// Which layers are linear depends on the version of transformers that the file was made with: all of
-/// attention in each of them, while routers, routed experts and, beside these, the MLPs that have the names of
+/// attention in each of them but what PEFT refuses, while routers, routed experts and, beside these, the MLPs that have the names of
 /// their projections are in some files and not in others. So of these a file has those of a name in every
 /// layer, or none.
 bool PeftMatch::is_linear_target(const AdaptableWeight& weight) const {
   const Role role = weight.info.role;
   if (role == Role::kHead || !targets_.means_module(module_of(weight.info.name))) return false;
-  if (role == Role::kAttention || role == Role::kLinearAttention) return true;
+  const bool is_refused = manifest_.is_refused_by_peft(weight.info.name);
+  if (!is_refused && (role == Role::kAttention || role == Role::kLinearAttention)) return true;
   const auto kind = [](const AdaptableWeight& one) {
     return name_within_layer(one.info.name, one.info.layer);
   };
@@ -255,7 +269,8 @@ bool PeftMatch::is_target(const AdaptableWeight& weight) const {
   if (!weight.is_fused()) return targets_.means_module(module_of(weight.info.name));
   const auto has_experts = [](const auto& found) { return !found.second.experts.empty(); };
   if (std::ranges::none_of(found_, has_experts)) return false;
-  return targets_.means_module(experts_of(weight) + (has_gate(weight) ? ".0.gate_proj" : ".0.down_proj"));
+  return targets_.means_module(experts_of(weight) + ".0." +
+                               (has_gate(weight) ? "gate_proj" : projection_of(weight)));
 }
 
 void PeftMatch::require_targets(const std::map<int, Found>& found) {
@@ -265,7 +280,8 @@ void PeftMatch::require_targets(const std::map<int, Found>& found) {
     const bool is_meant = is_target(weight);
     if (is_meant && !is_there) {
       const std::string path = weight.is_fused() ? experts_of(weight) : module_of(weight.info.name);
-      const bool is_inner = weight.is_fused() && has_gate(weight) && fused_targets(path).size() == 2;
+      const bool is_inner =
+          weight.is_fused() && projection_of(weight) != "down_proj" && fused_targets(path).size() == 2;
       missing_.push_back(peft_name_of(path, LowRankPart::kA, is_inner ? 1 : 0));
     }
     if (is_there && !is_meant)

@@ -37,6 +37,8 @@ class PeftMatch {
 
   /// Index in weights_ of the weight with this name.
   [[nodiscard]] std::optional<int> find(const std::string& weight) const;
+  /// Index of the weight that the tokens of a module of fused experts meet first: gate and up, or up alone.
+  [[nodiscard]] std::optional<int> find_inner(const std::string& experts) const;
   void add(const SafetensorsEntry& entry, const PeftName& name);
   [[nodiscard]] std::string why_not_adapted(const std::string& weight) const;
   void add_fused(const SafetensorsEntry& entry, const PeftName& name);

@@ -19,14 +19,15 @@ bool is_end_of(std::string_view target, std::string_view name) {
   return name.size() == target.size() || name[name.size() - target.size() - 1] == '.';
 }
 
-/// Whether an adaptable weight is what kAllLinear selects.
+/// Whether an adaptable weight is a projection of a layer.
 bool is_projection(const TensorInfo& tensor) {
   return tensor.role != Role::kHead && tensor.role != Role::kRouter;
 }
 
-bool means(std::string_view target, const TensorInfo& tensor) {
-  if (target == kAllLinear) return is_projection(tensor);
-  if (target == kLinearModules) return is_projection(tensor) && tensor.role != Role::kExpert;
+bool means(std::string_view target, const TensorInfo& tensor, const ParameterManifest& manifest) {
+  const bool is_meant = is_projection(tensor) && !manifest.is_refused_by_peft(tensor.name);
+  if (target == kAllLinear) return is_meant;
+  if (target == kLinearModules) return is_meant && tensor.role != Role::kExpert;
   if (target.find_first_of("*?") != std::string_view::npos) return matches_pattern(target, tensor.name);
   constexpr std::string_view kEnd = ".weight";
   const std::string_view name = tensor.name;
@@ -43,7 +44,7 @@ std::vector<std::string> adapter_targets(const ParameterManifest& manifest,
   for (const AdaptableWeight& weight : adaptable_weights(manifest)) {
     bool is_meant = false;
     for (std::size_t i = 0; i < targets.size(); ++i)
-      if (means(targets[i], weight.info)) used[i] = is_meant = true;
+      if (means(targets[i], weight.info, manifest)) used[i] = is_meant = true;
     if (is_meant) names.push_back(weight.info.name);
   }
   for (std::size_t i = 0; i < targets.size(); ++i)

@@ -11,9 +11,10 @@
 
 namespace sluice {
 
-/// Target name for every projection but the head, including those of routed experts; not for routers.
+/// Target name for every projection but the head, including those of routed experts; not for routers, nor for what
+/// PEFT refuses to adapt.
 inline constexpr std::string_view kAllLinear = "all-linear";
-/// Target name for every projection but the head and routed experts, which transformers 5 keeps as fused
+/// Target name for the same but routed experts, which transformers 5 keeps as fused
 /// parameters: PEFT's "all-linear".
 inline constexpr std::string_view kLinearModules = "linear-modules";
 

@@ -142,6 +142,12 @@ class ParameterManifest {
   /// Sets the spelling of router and experts in transformers' module tree.
   void set_tree_experts(const ExpertSpelling& spelling) { tree_experts_ = spelling; }
 
+  /// Sets the end of the names of those weights that PEFT refuses to adapt in models of this family.
+  void set_refused_by_peft(std::string_view end) { refused_by_peft_ = end; }
+  [[nodiscard]] bool is_refused_by_peft(std::string_view weight) const {
+    return !refused_by_peft_.empty() && weight.ends_with(refused_by_peft_);
+  }
+
   /// Joins tensors that were added before: checkpoints hold one tensor `name` in their place, which
   /// concatenates, for each of `groups` in turn, the rows of that group from each of `parts`. All rows of the
   /// parts must be in some joined tensor; one that ranks hold whole is joined with no other. Error(kInternal) for
@@ -213,6 +219,7 @@ class ParameterManifest {
   std::vector<ForeignPart> foreign_parts_;
   Range prediction_layers_;
   std::string published_prefix_ = "model.", tree_prefix_ = "model.", outer_prefix_;
+  std::string refused_by_peft_;
   ExpertSpelling published_experts_ = kPlainExperts, tree_experts_ = kPlainExperts;
   bool transposed_experts_ = false, fused_experts_ = false;
 };

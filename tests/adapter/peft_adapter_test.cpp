@@ -306,6 +306,30 @@ TEST(PeftAdapter, names_with_the_adapters_own_name_are_the_same) {
   }
 }
 
+TEST(PeftAdapter, experts_without_a_gate_have_an_adapter_of_up_and_one_of_down) {
+  const PeftAdapter adapter = read("nemotron_h", "nemotron_h-tiny");
+  for (const char* base : {"model.layers.1.mlp.experts.up_proj", "model.layers.5.mlp.experts.down_proj",
+                           "model.layers.0.mixer.in_proj.weight", "model.layers.3.mixer.down_proj.weight"}) {
+    EXPECT_EQ(of(adapter, base).rank, 2) << base;
+    EXPECT_EQ(of(adapter, base).scale, 1.5) << base;
+  }
+  Changed one_by_one("nemotron_h");
+  for (const char* part : {"lora_A", "lora_B"}) {
+    const std::string fused = std::string("mixer.experts.base_layer.") + part + ".weight";
+    one_by_one.find(kLayer + fused).entry.name = kLayer + "mixer.experts.3.gate_proj." + part + ".weight";
+  }
+  one_by_one.expect_refusal({"mixer.experts.3.gate_proj.lora_A.weight", "adapts an expert"},
+                            "nemotron_h-tiny");
+}
+
+TEST(PeftAdapter, all_linear_does_not_mean_what_peft_refuses_in_a_family) {
+  Changed adapter("nemotron_h");
+  adapter.config["target_modules"] = "all-linear";
+  adapter.config["exclude_modules"] = {"k_proj", "v_proj"};
+  EXPECT_EQ(adapter.read("nemotron_h-tiny").adapters.tensors,
+            read("nemotron_h", "nemotron_h-tiny").adapters.tensors);
+}
+
 /// A copy of an adapter of every linear layer, as PEFT 0.21 makes it, with its targets as the text.
 struct AllLinear : Changed {
   AllLinear() : Changed("all-linear") { config["target_modules"] = "all-linear"; }

@@ -1,8 +1,12 @@
 #include "job/prepare/start_notes.hpp"
 
+#include "manifest/adapter_targets.hpp"
+
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 namespace sluice {
 namespace {
@@ -53,6 +57,30 @@ TEST(StartNotes, tell_of_projections_that_adapters_hardly_change) {
   EXPECT_THAT(job_notes(job(3, 8), described, 3),
               ElementsAre(AllOf(HasSubstr("0.0 % of expert"), Not(HasSubstr("attention")),
                                 HasSubstr("lora.targets"))));
+}
+
+TEST(StartNotes, tell_of_weights_that_peft_refuses_to_adapt) {
+  const auto notes = [](const std::vector<std::string>& targets, bool is_refused = true) {
+    ModelDescription model;
+    model.config.model_type = "nemotron_h";
+    for (const char* name : {"in_proj.weight", "out_proj.weight"})
+      model.manifest.add({.name = std::string("model.layers.0.mixer.") + name,
+                          .shape = {4, 4},
+                          .role = Role::kLinearAttention,
+                          .layer = 0,
+                          .tied_to = {}});
+    if (is_refused) model.manifest.set_refused_by_peft(".out_proj.weight");
+    JobConfig config = job(3, 8);
+    config.lora.targets = targets;
+    for (const std::string& base : adapter_targets(model.manifest, targets))
+      model.adapters.tensors.push_back({base, 2, 1});
+    return adapter_notes(config, model);
+  };
+  EXPECT_THAT(notes({"all-linear"}),
+              ElementsAre(AllOf(HasSubstr("leaves out 1 weight"), HasSubstr("mixer.out_proj.weight"))));
+  EXPECT_THAT(notes({"out_proj"}), ElementsAre(AllOf(HasSubstr("out_proj"), HasSubstr("will not open"))));
+  EXPECT_THAT(notes({"in_proj"}), IsEmpty());
+  EXPECT_THAT(notes({"all-linear"}, /*is_refused=*/false), IsEmpty());
 }
 
 TEST(StartNotes, say_what_to_set_where_ranks_may_not_read_each_other) {

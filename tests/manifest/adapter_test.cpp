@@ -121,6 +121,16 @@ TEST(AdapterTargets, are_the_modules_among_them_without_routed_experts) {
                                                        "model.layers.0.mlp.shared_expert.up_proj.weight"));
 }
 
+TEST(AdapterTargets, are_not_what_peft_refuses_unless_they_name_it) {
+  ParameterManifest manifest = some_model();
+  manifest.set_refused_by_peft(".q_proj.weight");
+  const auto of = [&](const std::vector<std::string>& asked) { return adapter_targets(manifest, asked); };
+  EXPECT_THAT(of({"linear-modules"}), ElementsAre("model.layers.0.mlp.shared_expert.up_proj.weight"));
+  EXPECT_EQ(of({"all-linear"}).size(), 3U);
+  EXPECT_THAT(of({"q_proj"}), ElementsAre("model.layers.0.self_attn.q_proj.weight"));
+  EXPECT_EQ(of({"all-linear", "q_proj"}).size(), 4U);
+}
+
 TEST(AdapterTargets, are_names_of_modules_or_parameters_or_their_ends) {
   EXPECT_THAT(targets({"lm_head", "q_proj", "mlp.gate", "experts.down_proj"}),
               ElementsAre("model.layers.0.self_attn.q_proj.weight", "model.layers.0.mlp.gate.weight",

@@ -262,6 +262,8 @@ void tell_ranks(const Examination& job) {
   if (const std::string note = stored_note(*plan.blueprint); !note.empty()) job.line("note      {}", note);
   for (const std::string& note : job_notes(plan.config(), plan.blueprint->model, plan.machine.ranks()))
     job.line("note      {}", note);
+  for (const std::string& note : adapter_notes(plan.config(), plan.blueprint->model))
+    job.line("note      {}", note);
 }
 
 void make_plan(Examination& job, const JobConfig& config, const MachineArguments& machine) {

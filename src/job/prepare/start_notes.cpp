@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "comm/mpi/single_copy.hpp"
 #include "job/prepare/options_of_job.hpp"
+#include "manifest/adapter.hpp"
 #include "manifest/adapter_targets.hpp"
 
 #include <fmt/format.h>
@@ -86,6 +87,31 @@ std::vector<std::string> job_notes(const JobConfig& config, const ModelDescripti
                     "have learned later positions",
                     length, model.max_positions));
   return notes;
+}
+
+std::vector<std::string> adapter_notes(const JobConfig& config, const ModelDescription& model) {
+  const std::vector<std::string>& targets = config.lora.targets;
+  if (!is_training(config.job.kind) || model.adapters.empty() || !config.lora.start.empty()) return {};
+  std::int64_t adapted = 0, left_out = 0;
+  std::string last;
+  for (const AdaptableWeight& weight : adaptable_weights(model.manifest)) {
+    if (!model.manifest.is_refused_by_peft(weight.info.name)) continue;
+    ++(model.adapters.find(weight.info.name) != nullptr ? adapted : left_out);
+    last = weight.info.name;
+  }
+  if (adapted > 0)
+    return {fmt::format(
+        "lora.targets names {}, such as {}, which PEFT refuses to adapt in a {}: it will not open the adapter, "
+        "though a merged export opens everywhere",
+        counted(adapted, "weight"), last, model.config.model_type)};
+  const auto is_shorthand = [](const std::string& target) {
+    return target == kAllLinear || target == kLinearModules;
+  };
+  if (left_out == 0 || std::ranges::none_of(targets, is_shorthand)) return {};
+  return {fmt::format(
+      "lora.targets leaves out {}, such as {}, which PEFT refuses to adapt in a {}; a target that names them adapts "
+      "them all the same",
+      counted(left_out, "weight"), last, model.config.model_type)};
 }
 
 std::vector<std::string> launch_notes(int world) {

@@ -16,6 +16,10 @@ namespace sluice {
 [[nodiscard]] std::vector<std::string> job_notes(const JobConfig& config, const ModelDescription& described,
                                                  int world);
 
+/// Notes about the adapters that a training begins: weights that PEFT refuses to adapt, and that lora.targets left out
+/// for it, or adapted all the same.
+[[nodiscard]] std::vector<std::string> adapter_notes(const JobConfig& config, const ModelDescription& model);
+
 /// Notes on how this process was started: alone, in a Slurm allocation of several tasks.
 [[nodiscard]] std::vector<std::string> launch_notes(int world);
 

@@ -124,6 +124,7 @@ ParameterManifest describe_nemotron_h(const ModelConfig& config, DType dtype) {
   manifest.set_published_experts(kNemotronExperts);
   manifest.set_tree_experts(kNemotronExperts);
   manifest.set_renamed_prefix("backbone.");
+  manifest.set_refused_by_peft(".out_proj.weight");
   manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
   publish_as("model.embeddings.weight", {std::string(blocks::embedding_and_head::kEmbedding)}, manifest);
   for (int layer = 0; layer < config.layer_count(); ++layer) publish_mixer(config, layer, manifest);
