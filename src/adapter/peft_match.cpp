@@ -245,9 +245,9 @@ std::optional<AdaptedTensor> PeftMatch::match_experts(const AdaptableWeight& wei
 }
 
 /// Which layers are linear depends on the version of transformers that the file was made with: all of
-/// attention in each of them but what PEFT refuses, while routers, routed experts and, beside these, the MLPs that have the names of
-/// their projections are in some files and not in others. So of these a file has those of a name in every
-/// layer, or none.
+/// attention in each of them but what PEFT refuses, while routers, routed experts and, beside these, the MLPs that
+/// have the names of their projections are in some files and not in others. So of these a file has those of a name
+/// in every layer, or none.
 bool PeftMatch::is_linear_target(const AdaptableWeight& weight) const {
   const Role role = weight.info.role;
   if (role == Role::kHead || !targets_.means_module(module_of(weight.info.name))) return false;

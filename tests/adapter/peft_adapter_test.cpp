@@ -315,8 +315,9 @@ TEST(PeftAdapter, experts_without_a_gate_have_an_adapter_of_up_and_one_of_down) 
   }
   Changed one_by_one("nemotron_h");
   for (const char* part : {"lora_A", "lora_B"}) {
-    const std::string fused = std::string("mixer.experts.base_layer.") + part + ".weight";
-    one_by_one.find(kLayer + fused).entry.name = kLayer + "mixer.experts.3.gate_proj." + part + ".weight";
+    const std::string end = std::string(part).append(".weight");
+    one_by_one.find(kLayer + "mixer.experts.base_layer." + end).entry.name =
+        std::string(kLayer).append("mixer.experts.3.gate_proj.").append(end);
   }
   one_by_one.expect_refusal({"mixer.experts.3.gate_proj.lora_A.weight", "adapts an expert"},
                             "nemotron_h-tiny");
