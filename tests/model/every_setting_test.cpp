@@ -185,7 +185,7 @@ TEST(EverySwitch, of_the_blocks_that_gemma4_is_made_of_is_in_the_agreement_or_in
       {"token without a gradient", [](ModelConfig& model) { model.padding_token = -1; }},
       {"one embedding and head", [](ModelConfig& model) { model.tie_word_embeddings = false; }},
       {"bound of logits", [](ModelConfig& model) { model.logit_cap = 0; }},
-      {"function of gates", [](ModelConfig& model) { model.gate_activation = GateActivation::kSilu; }},
+      {"function of gates", [](ModelConfig& model) { model.mlp_activation = MlpActivation::kSilu; }},
       {"dense MLP beside experts", [](ModelConfig& model) { model.layers[2] = MlpKind::kMoe; }},
       {"experts beside a dense MLP", [](ModelConfig& model) { model.layers[2] = MlpKind::kDense; }},
       {"width of dense MLPs", [](ModelConfig& model) { model.intermediate_size += 8; }},

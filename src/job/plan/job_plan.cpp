@@ -305,8 +305,8 @@ JobPlan JobPlan::with_chosen_vocabulary() {
   if (first.count_memory().fits()) return first;
   JobPlan& other = sends_less ? *this : sharded;
   const Fit here = first.fit_in_memory(), there = other.count_memory().fit_in_memory();
-  const bool other_is_smaller = other.largest_peak() < first.largest_peak();
-  return there > here || (there == here && other_is_smaller) ? other : first;
+  const bool lacks_less = here == Fit::kNone && other.largest_peak() < first.largest_peak();
+  return there > here || (there == here && lacks_less) ? other : first;
 }
 
 void JobPlan::take_facts(const JobPlan& other) {

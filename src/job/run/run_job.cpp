@@ -93,7 +93,7 @@ void print_notes(const JobContext& context, const std::vector<std::string>& plac
   if (context.plan.machine.device.kind == DeviceKind::kCuda && world > 1 && !has_nccl())
     console::line("note      this build has no NCCL: between GPUs all goes through main memory and MPI");
   for (const auto& notes :
-       {placement, launch_notes(world), job_notes(context.config(), context.blueprint.model.config, world),
+       {placement, launch_notes(world), job_notes(context.config(), context.blueprint.model, world),
         adapter_notes(context.config(), context.blueprint.model)})
     for (const std::string& note : notes) console::line("note      {}", note);
 }

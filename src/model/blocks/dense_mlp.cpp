@@ -7,9 +7,16 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
 }
 
 std::vector<Setting> settings(const ModelConfig& config) {
-  // Of experts too, which have no gates of another function.
-  if (config.gate_activation == GateActivation::kSilu) return {};
-  return {{"gates of MLPs", "gelu, by tanh"}};
+  // Told here for all MLPs: those of experts have the same activation.
+  switch (config.mlp_activation) {
+    case MlpActivation::kSilu:
+      break;
+    case MlpActivation::kGeluTanh:
+      return {{"activation of MLPs", "gelu, by tanh"}};
+    case MlpActivation::kSquaredRelu:
+      return {{"activation of MLPs", "squared relu, without a gate"}};
+  }
+  return {};
 }
 
 BlockActivations activations(const ModelConfig& config, const PassSize& /*pass*/) {
