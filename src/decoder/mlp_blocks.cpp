@@ -7,11 +7,13 @@
 #include "ops/activation.hpp"
 #include "ops/norm.hpp"
 #include "ops/router.hpp"
+#include "ops/runtime/graph_gradient.hpp"
 
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 
@@ -106,6 +108,42 @@ void add_routing(const ops::Routing& routing, const at::Tensor& counted, std::in
     sums.squared_log_sums.add_(at::logsumexp(of_counted(routing.logits), 1).to(at::kDouble).square().sum());
 }
 
+/// One pass of a block's tokens between hidden states and experts: as they are, or through the projections of a
+/// latent width. `d_out` as in moe_block().
+class LatentPass {
+ public:
+  LatentPass(const std::optional<LatentProjections>& projections, RoutingRecord& record,
+             const at::Tensor& d_out)
+      : projections_(projections), record_(record), gradient_(d_out) {
+    if (!projections_ || !d_out.defined()) return;
+    // The gradient of the experts' results, and that of the projection back.
+    const at::Tensor results = record_.latent.detach().requires_grad_(true);
+    gradient_ = ops::graph_gradient(ops::linear(results, projections_->out), results, d_out);
+    record_.latent.reset();
+    is_for_graph_ = true;
+  }
+
+  [[nodiscard]] at::Tensor inputs(const at::Tensor& x) const {
+    return projections_ ? ops::linear(x, projections_->in) : x;
+  }
+  /// Gradient of the experts' results in a pass for the graph alone; otherwise undefined.
+  [[nodiscard]] const at::Tensor& gradient() const { return gradient_; }
+  /// What the experts' `results` add to hidden states, of the shape of `x`; without a value in a pass for the graph
+  /// alone.
+  [[nodiscard]] at::Tensor output(const at::Tensor& x, const at::Tensor& results) const {
+    if (!projections_) return results;
+    if (is_for_graph_) return at::zeros_like(x) + ops::with_gradient(results, gradient_).sum();
+    if (!at::GradMode::is_enabled()) record_.latent = results;
+    return ops::linear(results, projections_->out);
+  }
+
+ private:
+  const std::optional<LatentProjections>& projections_;
+  RoutingRecord& record_;
+  at::Tensor gradient_;
+  bool is_for_graph_ = false;
+};
+
 }  // namespace
 
 DenseMlpParameters dense_mlp_parameters(const ModelConfig& config, const LayerViews& layer) {
@@ -118,6 +156,8 @@ MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer)
                     layer.buffer(blocks::router::kCorrectionBias), expert_parameters(config, layer)};
   if (config.router.scales_input) out.input_scale = layer[blocks::router::kInputScale];
   if (config.router.has_expert_scales) out.expert_scales = layer[blocks::router::kExpertScales];
+  if (config.expert_latent_size > 0)
+    out.latent = {layer.weight(blocks::experts::kLatentIn), layer.weight(blocks::experts::kLatentOut)};
   if (!blocks::shared_expert::is_in(config)) return out;
   out.shared = {swiglu_parameters(config, layer, blocks::shared_expert::names(config))};
   if (config.shared_expert_gate) out.shared->gate = layer.weight(blocks::shared_expert::kGate);
@@ -148,11 +188,12 @@ at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters,
   }
   if (parameters.expert_scales.value.defined())
     routing.weights = routing.weights * scales_of(parameters.expert_scales, routing);
-  ops::Experts experts(x.experts, parameters.experts, routing, exchange, d_out);
+  const LatentPass latent(parameters.latent, record, d_out);
+  ops::Experts experts(latent.inputs(x.experts), parameters.experts, routing, exchange, latent.gradient());
   if (meanwhile) meanwhile();
-  if (!parameters.shared) return experts.output();
+  if (!parameters.shared) return latent.output(x.experts, experts.output());
   const at::Tensor shared = shared_expert(*parameters.shared, x.experts);  // computed while the tokens travel
-  return experts.output() + shared;
+  return latent.output(x.experts, experts.output()) + shared;
 }
 
 }  // namespace sluice

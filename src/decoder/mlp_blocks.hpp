@@ -24,6 +24,12 @@ struct SharedExpertParameters {
   std::optional<ops::Weight> gate{};  ///< gate of the shared expert's output [1, hidden]
 };
 
+/// Projections between the hidden states and the vectors of another width that routed experts get and give.
+struct LatentProjections {
+  ops::Weight in;   ///< [latent, hidden]
+  ops::Weight out;  ///< [hidden, latent]
+};
+
 struct MoeParameters {
   ops::Weight router;          ///< router's projection [experts, hidden]
   ops::Parameter router_bias;  ///< bias of the router [experts]; undefined for none
@@ -33,6 +39,7 @@ struct MoeParameters {
   ops::Parameter input_scale{};    ///< factors of the router's normalised input [hidden]; undefined for none
   ops::Parameter expert_scales{};  ///< factors of the weights of each expert [experts]; undefined for none
   std::optional<SharedExpertParameters> shared{};
+  std::optional<LatentProjections> latent{};
 };
 
 /// The weights of a dense layer.
@@ -59,6 +66,9 @@ struct RoutingRecord {
   /// [tokens, hidden]: output of the block, which a norm behind it needs in a pass for the graph alone; undefined
   /// without such a norm, or where the graph is kept.
   at::Tensor output;
+  /// [tokens, latent]: results of experts of a latent width, from a first pass without a graph to a pass for the
+  /// graph alone, which multiplies them once more; undefined otherwise.
+  at::Tensor latent;
 };
 
 /// MLP of x [T, hidden], with a result of the same shape; zeros in a pass for the graph alone.

@@ -223,6 +223,9 @@ struct ModelConfig {
   std::int64_t experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t expert_intermediate_size = 0;
+  /// Width of the vectors that routed experts get and give, between two projections; 0: the hidden size, without
+  /// projections.
+  std::int64_t expert_latent_size = 0;
   /// Width of the expert that every token passes through; 0: none.
   std::int64_t shared_expert_intermediate_size = 0;
   bool shared_expert_gate = false;  ///< whether that expert's output is weighted by a sigmoid gate
@@ -237,6 +240,10 @@ struct ModelConfig {
   /// Number of layers in checkpoints behind the model's own, for multi-token prediction.
   std::int64_t prediction_layers = 0;
 
+  /// Width of the vectors that routed experts get and give.
+  [[nodiscard]] std::int64_t expert_hidden_size() const {
+    return expert_latent_size > 0 ? expert_latent_size : hidden_size;
+  }
   /// Whether MLPs have a gate, and so two projections to the inner width.
   [[nodiscard]] bool has_gates() const { return mlp_activation != MlpActivation::kSquaredRelu; }
   /// Rotary embedding of layers with this kind of token mixer.

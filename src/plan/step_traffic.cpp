@@ -256,9 +256,9 @@ class TrafficCount {
   /// Counts what ranks send for one MoE layer; `shares`: shares_of_tokens().
   void count_tokens_of_layer(const std::vector<double>& shares, int backward_passes) {
     const ParallelDims& dims = plan_.dims();
-    const auto state = static_cast<double>(model_.hidden_size * size_of(work_.dtype));
+    const auto state = static_cast<double>(model_.expert_hidden_size() * size_of(work_.dtype));
     const auto sent_state = dims.wire.tokens == TokenFormat::kInt8
-                                ? static_cast<double>(TokenRows(model_.hidden_size).bytes())
+                                ? static_cast<double>(TokenRows(model_.expert_hidden_size()).bytes())
                                 : state;
     const auto choices = static_cast<double>(model_.experts_per_token * kFloatBytes);
     const int forward_passes = work_.has_reference ? 2 : 1;

@@ -300,7 +300,9 @@ TEST(PeftAdapter, names_with_the_adapters_own_name_are_the_same) {
       if (tensor.entry.name.ends_with(".weight") && tensor.entry.name.find(".lora_") != std::string::npos)
         tensor.entry.name.insert(tensor.entry.name.size() - 7, own);
     EXPECT_EQ(adapter.read().adapters.tensors, read("qwen3-moe", "qwen3-moe-tiny").adapters.tensors);
-    std::string& other = adapter.find(kLayer + "self_attn.q_proj.lora_A" + own + ".weight").entry.name;
+    std::string& other =
+        adapter.find(std::string(kLayer).append("self_attn.q_proj.lora_A").append(own).append(".weight"))
+            .entry.name;
     other = kLayer + "self_attn.q_proj.lora_A.another.weight";
     adapter.expect_refusal({other, "another adapter", own.substr(1)});
   }
@@ -316,7 +318,7 @@ TEST(PeftAdapter, experts_without_a_gate_have_an_adapter_of_up_and_one_of_down) 
   Changed one_by_one("nemotron_h");
   for (const char* part : {"lora_A", "lora_B"}) {
     const std::string end = std::string(part).append(".weight");
-    one_by_one.find(kLayer + "mixer.experts.base_layer." + end).entry.name =
+    one_by_one.find(std::string(kLayer).append("mixer.experts.base_layer.").append(end)).entry.name =
         std::string(kLayer).append("mixer.experts.3.gate_proj.").append(end);
   }
   one_by_one.expect_refusal({"mixer.experts.3.gate_proj.lora_A.weight", "adapts an expert"},

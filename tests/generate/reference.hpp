@@ -60,7 +60,7 @@ inline auto generated_models() {
       "mixtral-tiny", "olmoe-tiny", "qwen2_moe-tiny", "qwen3-moe-mixed", "qwen3-moe-tiny", "qwen3-tiny-tied",
       "qwen3-tiny-yarn", "qwen3_next-tiny", "qwen3_5-moe-tiny", "qwen3_5-moe-vlm", "qwen3_5-tiny",
       "solar_open-tiny", "mellum-tiny", "exaone_moe-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny",
-      "laguna-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny");
+      "laguna-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny", "nemotron_h-latent-tiny");
 }
 inline std::string name_of_model(const testing::TestParamInfo<std::string>& instance) {
   std::string name = instance.param;

@@ -24,7 +24,7 @@ ADAPTERS = {"qwen3-moe": "qwen3-moe-tiny", "qwen3_5-moe": "qwen3_5-moe-tiny", "q
 FAMILIES = {"qwen3_next": "qwen3_next-tiny", "bailing_moe_v2": "bailing_moe_v2-tiny", "deepseek_v3": "deepseek_v3-tiny",
             "glm4_moe_lite": "glm4_moe_lite-tiny", "gpt_oss": "gpt_oss-tiny", "gpt_oss-square": "gpt_oss-tiny-square",
             "lfm2_moe": "lfm2_moe-tiny", "granitemoe": "granitemoe-tiny", "afmoe": "afmoe-tiny", "laguna": "laguna-tiny",
-            "granitemoehybrid": "granitemoehybrid-tiny", "gemma4": "gemma4-tiny", "nemotron_h": "nemotron_h-tiny"}
+            "granitemoehybrid": "granitemoehybrid-tiny", "gemma4": "gemma4-tiny", "nemotron_h": "nemotron_h-tiny", "nemotron_h-latent": "nemotron_h-latent-tiny"}
 ADAPTERS |= FAMILIES
 HEAD_COPY = "base_model.model.lm_head.base_layer.weight"  # PEFT keeps the base's head beside its adapter
 
@@ -298,8 +298,8 @@ def per_expert(name, values):
     if not name.endswith("_proj") or ".experts." not in name:
         return {name: values}
     prefix, _, projection = name.rpartition(".")
-    if projection == "down_proj":
-        return {f"{prefix}.{e}.down_proj.weight": values[e] for e in range(len(values))}
+    if projection != "gate_up_proj":
+        return {f"{prefix}.{e}.{projection}.weight": values[e] for e in range(len(values))}
     half = values.shape[1] // 2
     return {f"{prefix}.{e}.{part}_proj.weight": values[e, first:first + half]
             for e in range(len(values)) for part, first in (("gate", 0), ("up", half))}

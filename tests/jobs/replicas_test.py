@@ -61,6 +61,9 @@ class Training(ReplicasTest):
     def test_experts_in_groups_within_a_set(self):
         self.expect_numbers_of_one_rank("qwen3-moe-tiny", 8, 2, experts=2, train={"steps": 2})
 
+    def test_experts_of_a_latent_width_whose_vectors_have_it_on_their_way(self):
+        self.expect_planned_bytes(self.train(3, 1, "latent.toml", fixture="nemotron_h-latent-tiny", lora=ADAPTERS))
+
     def test_released_gradients_clipped_by_the_norm_of_all(self):
         self.expect_numbers_of_one_rank(FIXTURE, 4, 2, optimizer={"gradients": "release"})
 

@@ -112,6 +112,16 @@ TEST(Blocks, without_gates_have_one_projection_where_a_swiglu_has_two) {
   EXPECT_LT(without.working_bytes, with.working_bytes);
 }
 
+TEST(Blocks, experts_of_a_latent_width_work_in_it_and_keep_their_tokens_on_both_sides) {
+  ModelConfig config = hybrid().config;
+  const BlockActivations usual = blocks::experts::activations(config, kPass);
+  config.expert_latent_size = config.hidden_size / 2;
+  const BlockActivations latent = blocks::experts::activations(config, kPass);
+  EXPECT_LT(latent.working_bytes, usual.working_bytes);
+  EXPECT_EQ(latent.kept, usual.kept + config.hidden_size);
+  EXPECT_EQ(blocks::experts::tensors(config).front().shape[2], config.expert_latent_size);
+}
+
 TEST(Blocks, a_router_with_a_z_loss_keeps_its_float32_logits) {
   const ModelConfig config = hybrid().config;
   PassSize pass = kPass;

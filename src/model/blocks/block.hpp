@@ -50,7 +50,7 @@ struct BlockActivations {
   std::int64_t passed = 0;    ///< further elements per token while the block is computed
   std::int64_t recorded = 0;  ///< elements per token kept for a later pass, or else until the layer is done
   std::int64_t choice_bytes =
-      0;  ///< bytes per token of the chosen experts, from a train step's first pass to its last
+      0;  ///< bytes per token of chosen experts and latent results, from a train step's first pass to its last
   std::int64_t working_bytes =
       0;  ///< bytes of buffers that do not depend on the number of tokens, while the block is computed
 

@@ -20,7 +20,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
 }
 
 BlockActivations activations(const ModelConfig& config, const PassSize& /*pass*/) {
-  const std::int64_t elements = swiglu_elements(config, config.intermediate_size);
+  const std::int64_t elements = swiglu_elements(config, config.hidden_size, config.intermediate_size);
   return {.kept = elements, .passed = elements};
 }
 

@@ -15,14 +15,15 @@ namespace {
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t slots = pass.group_tokens * config.experts_per_token;
   const std::int64_t rows = pass.on_device ? kExpertGroupRows : kExpertBlockRows;
-  return slots * 8 + std::min(rows, slots) * swiglu_elements(config, config.expert_intermediate_size) *
-                         pass.element_bytes;
+  const std::int64_t elements =
+      swiglu_elements(config, config.expert_hidden_size(), config.expert_intermediate_size);
+  return slots * 8 + std::min(rows, slots) * elements * pass.element_bytes;
 }
 
 }  // namespace
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
-  const std::int64_t width = config.expert_intermediate_size;
+  const std::int64_t width = config.expert_intermediate_size, hidden = config.expert_hidden_size();
   std::vector<BlockTensor> out;
   const auto add = [&](std::string_view weight, std::string_view bias, std::int64_t rows,
                        std::int64_t columns) {
@@ -30,8 +31,11 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
     if (config.expert_bias)
       out.push_back({bias, {config.experts, rows}, Role::kExpert, InitialValues::kZeros});
   };
-  add(inner_proj(config), kGateUpBias, inner_projections(config) * width, config.hidden_size);
-  add(kDownProj, kDownBias, config.hidden_size, width);
+  add(inner_proj(config), kGateUpBias, inner_projections(config) * width, hidden);
+  add(kDownProj, kDownBias, hidden, width);
+  if (config.expert_latent_size == 0) return out;
+  out.push_back({kLatentIn, {hidden, config.hidden_size}, Role::kSharedExpert});
+  out.push_back({kLatentOut, {config.hidden_size, hidden}, Role::kSharedExpert});
   return out;
 }
 
@@ -45,8 +49,12 @@ std::vector<Setting> settings(const ModelConfig& config) {
 }
 
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
-  return {.kept = 2 * config.hidden_size,
-          .passed = 2 * config.hidden_size,
+  // With a latent width tokens are kept before and behind the projection to it, and results on either side of the
+  // projection back.
+  const std::int64_t elements = 2 * config.hidden_size + 2 * config.expert_latent_size;
+  return {.kept = elements,
+          .passed = elements,
+          .choice_bytes = config.expert_latent_size * pass.element_bytes,
           .working_bytes = working_bytes(config, pass)};
 }
 

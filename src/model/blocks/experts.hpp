@@ -13,6 +13,10 @@ inline constexpr std::string_view kDownProj = "mlp.experts.down_proj";
 inline constexpr std::string_view kGateUpBias = "mlp.experts.gate_up_proj_bias";
 inline constexpr std::string_view kDownBias = "mlp.experts.down_proj_bias";
 
+/// Projections to the width of experts that is not the hidden size, and back from it, if the model has them.
+inline constexpr std::string_view kLatentIn = "mlp.fc1_latent_proj.weight";
+inline constexpr std::string_view kLatentOut = "mlp.fc2_latent_proj.weight";
+
 /// Name of the projection to the experts' inner width.
 [[nodiscard]] inline std::string_view inner_proj(const ModelConfig& config) {
   return config.has_gates() ? kGateUpProj : kUpProj;

@@ -24,7 +24,8 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
 }
 
 BlockActivations activations(const ModelConfig& config) {
-  const std::int64_t elements = swiglu_elements(config, config.shared_expert_intermediate_size);
+  const std::int64_t elements =
+      swiglu_elements(config, config.hidden_size, config.shared_expert_intermediate_size);
   return {.kept = elements, .passed = elements};
 }
 

@@ -14,8 +14,8 @@ std::vector<BlockTensor> swiglu_tensors(const ModelConfig& config, const SwigluN
   return out;
 }
 
-std::int64_t swiglu_elements(const ModelConfig& config, std::int64_t width) {
-  return 2 * config.hidden_size + (inner_projections(config) + 1) * width;
+std::int64_t swiglu_elements(const ModelConfig& config, std::int64_t hidden, std::int64_t width) {
+  return 2 * hidden + (inner_projections(config) + 1) * width;
 }
 
 }  // namespace sluice::blocks

@@ -16,7 +16,9 @@ struct SwigluNames {
 /// down_proj [hidden, width].
 [[nodiscard]] std::vector<BlockTensor> swiglu_tensors(const ModelConfig& config, const SwigluNames& names,
                                                       std::int64_t width, Role role);
-/// Elements of a token that such an MLP keeps for its backward: input, output, projections and activation.
-[[nodiscard]] std::int64_t swiglu_elements(const ModelConfig& config, std::int64_t width);
+/// Elements of a token that an MLP on vectors of `hidden` elements keeps for its backward: input, output, projections
+/// and activation.
+[[nodiscard]] std::int64_t swiglu_elements(const ModelConfig& config, std::int64_t hidden,
+                                           std::int64_t width);
 
 }  // namespace sluice::blocks

@@ -1,6 +1,7 @@
 #include "model/families/nemotron_h.hpp"
 
 #include "model/blocks/embedding_and_head.hpp"
+#include "model/blocks/experts.hpp"
 #include "model/blocks/layer_blocks.hpp"
 #include "model/blocks/norms.hpp"
 #include "model/common_config.hpp"
@@ -53,8 +54,6 @@ std::string read_layer_pattern(const ConfigReader& config) {
 }
 
 void refuse_uncomputed(const ConfigReader& config) {
-  if (config.has("moe_latent_size"))
-    config.refuse("moe_latent_size", "null: experts of a latent width are not computed");
   if (config.has("sliding_window")) config.refuse("sliding_window", "null");
   if (config.text({"mlp_hidden_act"}, "relu2") != "relu2") config.refuse("mlp_hidden_act", "'relu2'");
   if (config.text({"mamba_hidden_act"}, "silu") != "silu") config.refuse("mamba_hidden_act", "'silu'");
@@ -79,6 +78,7 @@ Mamba2Config read_mamba_heads(const ConfigReader& config) {
 
 void read_ungated_experts(const ConfigReader& config, ModelConfig& model) {
   read_expert_config(config, "moe_intermediate_size", model);
+  model.expert_latent_size = config.with(Nulls::kAbsent).integer({"moe_latent_size"}, 0);
   model.shared_expert_intermediate_size = config.integer({"moe_shared_expert_intermediate_size"});
   model.experts_before_router = true;
   read_sigmoid_router(config, {.normalize = true, .groups = 1, .chosen_groups = 1, .scale = 1.0}, model);
@@ -88,7 +88,8 @@ void publish_mixer(const ModelConfig& config, int layer, ParameterManifest& mani
   for (const BlockTensor& tensor : layer_tensors(config, layer)) {
     const std::string_view name = tensor.name;
     const bool is_norm = name == blocks::norms::kInput || name == blocks::norms::kPostAttention;
-    if (!is_norm && config.has_experts(layer)) continue;  // whose spelling the manifest knows
+    const bool is_latent = name == blocks::experts::kLatentIn || name == blocks::experts::kLatentOut;
+    if (!is_norm && !is_latent && config.has_experts(layer)) continue;  // whose spelling the manifest knows
     const std::string own = is_norm ? "norm.weight" : "mixer" + std::string(name.substr(name.find('.')));
     publish_as(layer_tensor_name(layer, own), {layer_tensor_name(layer, name)}, manifest);
   }
