@@ -52,6 +52,15 @@ class LimitTest(unittest.TestCase):
         self.assertEqual(flop["latent"]["attention"], 8 * 8 * 8 * (96 + 64) * 2048)
         self.assertEqual(flop["delta"]["attention"], 8 * (2 * 2 * 512 * 2048 + 6 * 3 * 8 * 64 * 64))
 
+    def test_layers_of_several_kinds_count_what_each_computes(self):
+        flop = {name: train_cases.flop_per_token(train_cases.MODELS[name], 4096) for name in ("conv", "two-sizes", "mamba")}
+        self.assertEqual(flop["conv"]["projections"], 8 * (6 * 4 * 512 * 512 + 2 * 655360))
+        self.assertEqual(flop["conv"]["attention"], 8 * 2 * 2 * 512 * 2048)
+        self.assertEqual(flop["two-sizes"]["projections"], 8 * (6 * 512 * 2 * (1024 + 512) + 2 * 512 * (2 * 2048 + 512)))
+        self.assertEqual(flop["two-sizes"]["experts"], 8 * 8 * 3 * 512 * (4 * 384 + 512))
+        self.assertEqual(flop["mamba"]["attention"], 8 * (6 * 2 * 1024 * 128 + 2 * 2 * 512 * 2048))
+        self.assertEqual(flop["mamba"]["experts"], 8 * 8 * 2 * 512 * (4 + 1) * 576)
+
     def test_a_familys_share_is_told_beside_qwen3_moes(self):
         output = StringIO()
         with redirect_stdout(output):
