@@ -111,7 +111,9 @@ void read_expert_config(const ConfigReader& config, const char* width_key, Model
                                  {}, 1, kMaxExperts);
   model.experts_per_token = config.integer({"num_experts_per_tok", "moe_k", "top_k_experts"});
   if (model.experts_per_token > model.experts)
-    config.refuse("num_experts_per_tok", fmt::format("at most the number of experts, {}", model.experts));
+    for (const char* key : {"num_experts_per_tok", "moe_k", "top_k_experts"})
+      if (config.has(key))
+        config.refuse(key, fmt::format("at most the number of experts, {}", model.experts));
   model.expert_intermediate_size = config.integer({width_key});
 }
 

@@ -1,5 +1,7 @@
 #include "ops/shared_draws.hpp"
 
+#include "base/compute_sizes.hpp"
+
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/searchsorted.h>
@@ -14,6 +16,9 @@ namespace sluice::ops {
 namespace {
 
 enum Part : std::int64_t { kFirst, kBetween, kLast, kParts };
+
+static_assert(kLossTileRows % kDrawBlock == 0 && kLossTileRowsOnDevice % kDrawBlock == 0,
+              "tiles of a head end at blocks that draws are made of");
 
 std::int64_t first_block(const Range& rows) { return rows.begin / kDrawBlock; }
 std::int64_t last_block(const Range& rows) { return (rows.end - 1) / kDrawBlock; }

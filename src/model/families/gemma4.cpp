@@ -37,6 +37,14 @@ void refuse_unsupported(const ConfigReader& config) {
   expect_text(config, "use_bidirectional_attention", "vision");
 }
 
+/// Refuses heads that do not fit each other, by the keys that have told of them.
+void expect_heads(const ConfigReader& from, const char* size, const char* key_heads,
+                  const AttentionHeads& heads) {
+  if (heads.size % 2 != 0) from.refuse(size, "an even number");
+  if (heads.queries % heads.keys_and_values != 0)
+    from.refuse(key_heads, fmt::format("a divisor of num_attention_heads = {}", heads.queries));
+}
+
 /// Reads the heads of a layer from per_layer_config, where the config has it, else from the keys of full layers.
 AttentionHeads heads_of(const ConfigReader& config, const ModelConfig& model, int layer, bool is_full,
                         bool shares_values) {
@@ -48,16 +56,14 @@ AttentionHeads heads_of(const ConfigReader& config, const ModelConfig& model, in
     if (const std::optional<ConfigReader> own = all->object({key.c_str()})) {
       heads.size = own->integer({"head_dim"}, heads.size);
       heads.keys_and_values = own->integer({"num_key_value_heads"}, heads.keys_and_values);
+      expect_heads(*own, "head_dim", "num_key_value_heads", heads);
     }
   } else if (is_full) {
     heads.size = optional.integer({"global_head_dim"}, 512);
     if (shares_values)
       heads.keys_and_values = optional.integer({"num_global_key_value_heads"}, heads.keys_and_values);
+    expect_heads(config, "global_head_dim", "num_global_key_value_heads", heads);
   }
-  if (heads.size % 2 != 0) config.refuse("global_head_dim", "an even number");
-  if (heads.queries % heads.keys_and_values != 0)
-    config.refuse("num_global_key_value_heads",
-                  fmt::format("a divisor of num_attention_heads = {}", heads.queries));
   return heads;
 }
 
