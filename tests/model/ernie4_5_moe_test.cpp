@@ -108,7 +108,7 @@ TEST(Ernie45Moe, what_no_block_computes_is_refused) {
     expect_error(ExitCode::kBadData, parts, [&] { static_cast<void>(ernie(changes)); });
   };
   expect_refused({{"use_bias", true}}, {"use_bias", "true", "false"});
-  expect_refused({{"moe_k", 65}}, {"num_experts_per_tok", "64"});
+  expect_refused({{"moe_k", 65}}, {"moe_k", "64"});
   expect_refused({{"moe_norm_min", 0}}, {"moe_norm_min"});
   expect_refused({{"hidden_act", "gelu"}}, {"hidden_act", "gelu"});
 }
