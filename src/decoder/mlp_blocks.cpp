@@ -108,6 +108,13 @@ void add_routing(const ops::Routing& routing, const at::Tensor& counted, std::in
     sums.squared_log_sums.add_(at::logsumexp(of_counted(routing.logits), 1).to(at::kDouble).square().sum());
 }
 
+/// Returns the factor of each chosen expert, of the shape and type of the weights. As rows of a table, whose
+/// gradients are summed in the order of the tokens by any number of threads.
+at::Tensor scales_of(const ops::Parameter& scales, const ops::Routing& routing) {
+  const at::Tensor table = ops::in_graph(scales, routing.weights).to(routing.weights.scalar_type());
+  return at::embedding(table.unsqueeze(1), routing.experts).squeeze(-1);
+}
+
 /// One pass of a block's tokens between hidden states and experts: as they are, or through the projections of a
 /// latent width. `d_out` as in moe_block().
 class LatentPass {
@@ -166,13 +173,6 @@ MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer)
 
 at::Tensor dense_mlp(const DenseMlpParameters& parameters, const at::Tensor& x, ops::Purpose purpose) {
   return ops::linear(inner_values(parameters, x), parameters.down_proj, purpose);
-}
-
-/// Returns the factor of each chosen expert, of the shape and type of the weights. As rows of a table, whose
-/// gradients are summed in the order of the tokens by any number of threads.
-at::Tensor scales_of(const ops::Parameter& scales, const ops::Routing& routing) {
-  const at::Tensor table = ops::in_graph(scales, routing.weights).to(routing.weights.scalar_type());
-  return at::embedding(table.unsqueeze(1), routing.experts).squeeze(-1);
 }
 
 at::Tensor moe_block(const ModelConfig& config, const MoeParameters& parameters, const MoeInputs& x,
