@@ -66,20 +66,26 @@ void SharedDraws::set(const at::Tensor& of_ranks) {
   const at::Tensor largest = pairs.select(3, 0), all = largest.amax({0, 2});
   const at::Tensor sums = pairs.select(3, 1) * (largest - all.unsqueeze(1)).exp();  // [ranks, T, parts]
   shift_ = all.to(at::kFloat);
-  before_ = at::zeros_like(all);
-  for (int rank = 0; rank < rank_; ++rank)
-    for (std::int64_t part = kFirst; part < kParts; ++part) {
-      const Range& rows = rows_[static_cast<std::size_t>(rank)];
-      const bool is_whole_before =
-          part == kBetween || (part == kFirst ? first_block(rows) : last_block(rows)) < first_block(own());
-      if (is_whole_before) before_ = before_ + sums[rank].select(1, part);
-    }
-  first_ = block(first_block(own()), sums, before_);
-  last_ = block(last_block(own()), sums, before_ + first_.all + sums[rank_].select(1, kBetween));
+  first_ = block(first_block(own()), sums);
+  last_ = block(last_block(own()), sums);
+  before_ = first_.before;
 }
 
-SharedDraws::Block SharedDraws::block(std::int64_t number, const at::Tensor& sums,
-                                      const at::Tensor& before) const {
+/// Sum over all blocks before one, [T] float64, in the same order on every rank.
+at::Tensor SharedDraws::sum_before(std::int64_t number, const at::Tensor& sums) const {
+  at::Tensor before = at::zeros_like(sums[0].select(1, kFirst));
+  for (int rank = 0; rank < static_cast<int>(rows_.size()); ++rank) {
+    const Range& rows = rows_[static_cast<std::size_t>(rank)];
+    if (rows.count() == 0) continue;
+    if (first_block(rows) < number) before = before + sums[rank].select(1, kFirst);
+    if (last_block(rows) <= number) before = before + sums[rank].select(1, kBetween);
+    if (last_block(rows) < number) before = before + sums[rank].select(1, kLast);
+  }
+  return before;
+}
+
+SharedDraws::Block SharedDraws::block(std::int64_t number, const at::Tensor& sums) const {
+  const at::Tensor before = sum_before(number, sums);
   Block found{.number = number, .before = before, .all = at::zeros_like(before)};
   for (int rank = 0; rank < static_cast<int>(rows_.size()); ++rank) {
     const Range& rows = rows_[static_cast<std::size_t>(rank)];

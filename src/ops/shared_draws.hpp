@@ -41,7 +41,9 @@ class SharedDraws {
     at::Tensor all{};     ///< sum over the block
     bool is_end = true;   ///< whether no higher rank has logits of the block
   };
-  [[nodiscard]] Block block(std::int64_t number, const at::Tensor& sums, const at::Tensor& before) const;
+  /// The block of this number; `sums` [ranks, T, parts]: sums of each rank's parts, to one base.
+  [[nodiscard]] Block block(std::int64_t number, const at::Tensor& sums) const;
+  [[nodiscard]] at::Tensor sum_before(std::int64_t number, const at::Tensor& sums) const;
   [[nodiscard]] const Range& own() const { return rows_[static_cast<std::size_t>(rank_)]; }
   void draw_block(const at::Tensor& rows, std::int64_t first);
 
