@@ -203,7 +203,7 @@ class BesideGroup {
   std::optional<TopOfTokens> top_{};
   std::optional<DrawsOfTokens> draws_{};
   std::optional<SharedDraws> shared_draws_{};
-  TokenDistribution drawn_{};  ///< of this rank's tokens, from the logits of several ranks
+  TokenDistribution drawn_{};  ///< draws of this rank's tokens, from the logits of several ranks
   std::optional<TeacherLoss> teacher_{};
   at::Tensor weight_{};  ///< share of the teacher in each token's loss, [n] float64
 };

@@ -51,14 +51,6 @@ SLUICE_VECTOR_CLONES void add_bias(const T* bias, std::int64_t width, T* row) {
     row[i] = kernel::store_result<T>(kernel::load(row[i]) + kernel::load(bias[i]));
 }
 
-template <class T>
-SLUICE_VECTOR_CLONES float bias_product(const T* grad, const T* bias, std::int64_t width) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < width; ++i) sum += kernel::load(grad[i]) * kernel::load(bias[i]);
-  return sum;
-}
-
 }  // namespace
 
 void take_rows(const at::Tensor& x, const RowBlock& block, std::int64_t choices, const at::Tensor& out) {
@@ -153,7 +145,7 @@ void add_bias_products(const at::Tensor& d_rows, const RowBlock& block, const at
     for (const ExpertPart& part : block.parts)
       at::parallel_for(0, part.count, kernel::grain(width), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = part.begin + begin; row < part.begin + end; ++row)
-          d_weight[block.slots[row]] += bias_product(grads[row], of_expert[part.expert], width);
+          d_weight[block.slots[row]] += kernel::dot(grads[row], of_expert[part.expert], width);
       });
   });
 }

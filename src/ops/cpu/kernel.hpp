@@ -176,6 +176,15 @@ SLUICE_VECTOR_CLONES void add_row(const T* row, float weight, std::int64_t width
   for (std::int64_t i = 0; i < width; ++i) sum[i] += weight * load(row[i]);
 }
 
+/// Returns the dot product of a and b, summed in float32.
+template <class T>
+SLUICE_VECTOR_CLONES float dot(const T* a, const T* b, std::int64_t width) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < width; ++i) sum += load(a[i]) * load(b[i]);
+  return sum;
+}
+
 /// The rows of a matrix, which may be strided.
 template <class T>
 struct Rows {

@@ -8,6 +8,7 @@
 
 #include <numbers>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace sluice::ops::cpu {
@@ -81,7 +82,7 @@ double sum_of_deltas(float sink, const at::Tensor& out, const at::Tensor& d_out,
     for (std::int64_t i = 0; i < out.size(0); ++i) {
       // logsumexp is in base 2.
       const float probability = kernel::exponential(sink - logsumexp[i] * std::numbers::ln2_v<float>);
-      sum += static_cast<double>(probability * attention_blocks::dot(rows[i], grads[i], out.size(1)));
+      sum += static_cast<double>(probability * kernel::dot(rows[i], grads[i], out.size(1)));
     }
   });
   return sum;

@@ -56,14 +56,6 @@ SLUICE_VECTOR_CLONES void store_scaled(const float* row, float factor, Number* o
   for (std::int64_t i = 0; i < width; ++i) out[i] = kernel::store<Number>(row[i] * factor);
 }
 
-template <class Number>
-SLUICE_VECTOR_CLONES float dot_of(const Number* a, const Number* b, std::int64_t width) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < width; ++i) sum += kernel::load(a[i]) * kernel::load(b[i]);
-  return sum;
-}
-
 SLUICE_VECTOR_CLONES void scale_queries(float* columns, std::int64_t rows, const float* factors) {
   for (std::int64_t row = 0; row < rows; ++row, columns += kBlock)
     for (std::int64_t query = 0; query < kBlock; ++query) columns[query] *= factors[query];
@@ -131,15 +123,10 @@ struct FloatForm {
   static void write_row(const float* row, std::int64_t width, float factor, Number* target) {
     store_scaled(row, factor, target, width);
   }
-  static float dot(const Number* a, const Number* b, std::int64_t width) {
-    return attention_blocks::dot(a, b, width);
-  }
+  static float dot(const Number* a, const Number* b, std::int64_t width) { return kernel::dot(a, b, width); }
 };
 
 }  // namespace
-
-float dot(const float* a, const float* b, std::int64_t width) { return dot_of(a, b, width); }
-float dot(const at::BFloat16* a, const at::BFloat16* b, std::int64_t width) { return dot_of(a, b, width); }
 
 FloatSide::FloatSide(std::int64_t lines, std::int64_t depth, OperandSide side)
     : side_(side), depth_(round_up(depth, kBlock)), at_once_(std::max<std::int64_t>(1, kDepth / depth_)) {

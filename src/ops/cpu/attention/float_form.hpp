@@ -24,10 +24,6 @@ void float_attention_gradients(std::span<const attention_blocks::HeadsBackward<N
 
 namespace attention_blocks {
 
-/// Return the dot product of a and b, summed in float32.
-[[nodiscard]] float dot(const float* a, const float* b, std::int64_t width);
-[[nodiscard]] float dot(const at::BFloat16* a, const at::BFloat16* b, std::int64_t width);
-
 /// 32 lines of a packed side, from some depth on. The first panel of columns, or chunk of the depth, is at
 /// `data`, and the next one `step` numbers after it.
 struct FloatRows {
