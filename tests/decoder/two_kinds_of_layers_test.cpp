@@ -35,7 +35,7 @@ class TwoKindsOfLayersTest : public test::TokenMixerTest {
   static constexpr std::int64_t kTokens = 11;
   test::NoExchange all_experts_;
   Decoder decoder_{config(), views(), kTokens, nullptr};
-  std::deque<SavedForRecompute> records_;  ///< of all passes, whose graphs name them
+  std::deque<SavedForRecompute> records_;  ///< records of all passes, whose graphs refer to them
 };
 
 TEST_F(TwoKindsOfLayersTest, packed_documents_do_not_see_each_other_forward_or_backward) {
