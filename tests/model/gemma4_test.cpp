@@ -105,9 +105,12 @@ TEST(Gemma4, settings_that_no_block_computes_are_refused_by_their_keys) {
   expect_refused("final_logit_softcapping", -1.0);
   expect_refused("num_global_key_value_heads", 3);
   expect_refused("global_head_dim", 511);
-  const auto own = [](const char* key, int value) { return json{{"5", {{key, value}}}}; };
-  for (const auto& [key, value] : {std::pair("head_dim", 7), std::pair("num_key_value_heads", 3)})
-    expect_error(ExitCode::kBadData, {key}, [&] { (void)gemma({{"per_layer_config", own(key, value)}}); });
+  const auto expect_refused_by_layer = [](const char* key, int value) {
+    const json own{{"5", {{key, value}}}};
+    expect_error(ExitCode::kBadData, {key}, [&] { (void)gemma({{"per_layer_config", own}}); });
+  };
+  expect_refused_by_layer("head_dim", 7);
+  expect_refused_by_layer("num_key_value_heads", 3);
   expect_refused("per_layer_config",
                  {{"3", {{"head_dim", 64}}}});  // other layers of its kind have another size
   expect_refused("top_k_experts", 129);
