@@ -24,15 +24,8 @@ static_assert(kBlock == products::kPackedAtOnce && kGradientPositions <= kDepth 
 
 const ProductKernel& here() { return widening_kernel(); }
 
-/// Some lines and some of the depth of a side in memory.
-template <class Number>
-struct Part {
-  const Number* data;
-  std::int64_t lines, line_stride, depth, depth_stride;
-};
-
-/// Packs a part; `distance` is that of the panels of a right side.
-void pack(const Part<at::BFloat16>& part, OperandSide side, std::int64_t distance, float* to) {
+/// Packs lines; `distance` is that of the panels of a right side.
+void pack(const Lines<at::BFloat16>& part, OperandSide side, std::int64_t distance, float* to) {
   static_assert(sizeof(at::BFloat16) == sizeof(std::uint16_t));
   const tiles::Operand operand{reinterpret_cast<const std::uint16_t*>(part.data), part.lines, part.depth,
                                part.line_stride, part.depth_stride};
@@ -41,7 +34,7 @@ void pack(const Part<at::BFloat16>& part, OperandSide side, std::int64_t distanc
                                   : products::Runs{here().columns, here().columns, distance};
   products::pack(here(), operand, side, {0, part.lines}, {0, part.depth}, to, runs);
 }
-void pack(const Part<float>& part, OperandSide side, std::int64_t distance, float* to) {
+void pack(const Lines<float>& part, OperandSide side, std::int64_t distance, float* to) {
   const std::int64_t columns = here().columns;
   for (std::int64_t line = 0; line < part.lines; ++line) {
     const bool is_left = side == OperandSide::kLeft;
@@ -98,14 +91,7 @@ struct FloatForm {
   /// Number of keys that pass by at a time, which stay in a core's second-level cache.
   static constexpr std::int64_t kPassKeys = 1024;
 
-  static Side by_position(const Number* data, std::int64_t positions, std::int64_t width, std::int64_t stride,
-                          OperandSide side) {
-    return {data, positions, stride, width, 1, side};
-  }
-  static Side by_width(const Number* data, std::int64_t positions, std::int64_t width, std::int64_t stride,
-                       OperandSide side) {
-    return {data, width, 1, positions, stride, side};
-  }
+  static Side pack(const Lines<Number>& lines, OperandSide side) { return {lines, side}; }
   static void multiply(const Rows& left, const Rows& right, std::int64_t depth, float* sums,
                        std::int64_t stride, IntoSums into) {
     attention_blocks::multiply(left, right, depth, sums, stride, into);
@@ -141,13 +127,12 @@ FloatSide::FloatSide(std::int64_t lines, std::int64_t depth, OperandSide side)
 }
 
 template <class Number>
-FloatSide::FloatSide(const Number* data, std::int64_t lines, std::int64_t line_stride, std::int64_t depth,
-                     std::int64_t depth_stride, OperandSide side)
-    : FloatSide(lines, depth, side) {
-  for (std::int64_t line = 0; line < lines; line += kBlock)
-    for (std::int64_t d = 0; d < depth; d += kDepth)
-      pack({data + line * line_stride + d * depth_stride, std::min(kBlock, lines - line), line_stride,
-            std::min(kDepth, depth - d), depth_stride},
+FloatSide::FloatSide(const Lines<Number>& of, OperandSide side) : FloatSide(of.lines, of.depth, side) {
+  for (std::int64_t line = 0; line < of.lines; line += kBlock)
+    for (std::int64_t d = 0; d < of.depth; d += kDepth)
+      pack(Lines<Number>{of.data + line * of.line_stride + d * of.depth_stride,
+                         std::min(kBlock, of.lines - line), std::min(kDepth, of.depth - d), of.line_stride,
+                         of.depth_stride},
            side, step_, block(line, d));
 }
 

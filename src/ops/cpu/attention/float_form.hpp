@@ -38,11 +38,9 @@ class FloatSide {
   /// Makes a side of zeros.
   FloatSide(std::int64_t lines, std::int64_t depth, OperandSide side);
 
-  /// Packs lines `line_stride` numbers apart, whose neighbours in depth are `depth_stride` apart; one of the two
-  /// is 1.
+  /// Packs lines.
   template <class Number>
-  FloatSide(const Number* data, std::int64_t lines, std::int64_t line_stride, std::int64_t depth,
-            std::int64_t depth_stride, OperandSide side);
+  FloatSide(const Lines<Number>& lines, OperandSide side);
 
   /// Returns 32 lines from `line` on, from `depth` on; both are multiples of 32.
   [[nodiscard]] FloatRows rows(std::int64_t line, std::int64_t depth = 0) const {

@@ -58,8 +58,8 @@ class ForwardPass {
   /// Keys and values, packed as left sides.
   struct KeySides {
     explicit KeySides(const Heads<Number>& h)
-        : keys(Form::by_position(h.k, h.length, h.width, h.key_stride, OperandSide::kLeft)),
-          values(Form::by_width(h.v, h.length, h.width, h.key_stride, OperandSide::kLeft)) {}
+        : keys(Form::pack(h.key_lines(h.k), OperandSide::kLeft)),
+          values(Form::pack(h.key_lines(h.v).turned(), OperandSide::kLeft)) {}
 
     Side keys, values;
   };
@@ -117,8 +117,7 @@ class ForwardPass {
     std::vector<Side> queries;
     std::vector<QueryBlock> blocks;
     for (std::int64_t head = 0; head < heads.group; ++head) {
-      queries.push_back(Form::by_position(heads.q + heads.query_offset(head, begin), end - begin, heads.width,
-                                          heads.query_stride, OperandSide::kRight));
+      queries.push_back(Form::pack(heads.query_lines(heads.q, head, begin, end), OperandSide::kRight));
       const auto softmax = heads.sinks == nullptr
                                ? typename Form::Softmax()
                                : typename Form::Softmax(heads.sinks[head] * std::numbers::log2e_v<float>);

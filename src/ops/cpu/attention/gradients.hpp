@@ -52,10 +52,9 @@ class BackwardPass {
   /// of 32.
   struct KeyGradients {
     explicit KeyGradients(const KeyHeads& heads)
-        : keys(Form::by_position(heads.k, heads.length, heads.width, heads.key_stride, OperandSide::kLeft)),
-          values(Form::by_position(heads.v, heads.length, heads.width, heads.key_stride, OperandSide::kLeft)),
-          keys_by_width(
-              Form::by_width(heads.k, heads.length, heads.width, heads.key_stride, OperandSide::kLeft)),
+        : keys(Form::pack(heads.key_lines(heads.k), OperandSide::kLeft)),
+          values(Form::pack(heads.key_lines(heads.v), OperandSide::kLeft)),
+          keys_by_width(Form::pack(heads.key_lines(heads.k).turned(), OperandSide::kLeft)),
           d_keys(round_up(heads.length, kBlock) * round_up(heads.width, kBlock)),
           d_values(round_up(heads.length, kBlock) * round_up(heads.width, kBlock)),
           turns(divide_up(heads.length, kBlock)) {}
@@ -139,22 +138,17 @@ class BackwardPass {
     const std::int64_t head = number % heads.group, begin = number / heads.group * kGradientPositions;
     const std::int64_t end = std::min(begin + kGradientPositions, heads.length);
     const std::int64_t offset = heads.query_offset(head, begin);
-    const auto lines = [&](const Number* data) {
-      return Form::by_position(data + offset, end - begin, heads.width, heads.query_stride,
-                               OperandSide::kRight);
-    };
-    const auto across = [&](const Number* data) {
-      return Form::by_width(data + offset, end - begin, heads.width, heads.query_stride, OperandSide::kRight);
-    };
+    const auto queries = heads.query_lines(heads.q, head, begin, end);
+    const auto grads = heads.query_lines(d.d_out, head, begin, end);
     const float* logsumexp = heads.logsumexp + head * heads.length + begin;
     QueryGradients q{number,
                      head,
                      begin,
                      end,
-                     lines(heads.q),
-                     lines(d.d_out),
-                     across(heads.q),
-                     across(d.d_out),
+                     Form::pack(queries, OperandSide::kRight),
+                     Form::pack(grads, OperandSide::kRight),
+                     Form::pack(queries.turned(), OperandSide::kRight),
+                     Form::pack(grads.turned(), OperandSide::kRight),
                      {logsumexp, logsumexp + (end - begin)},
                      std::vector<float>(kGradientPositions),
                      AlignedFloats(round_up(heads.width, kBlock) * kGradientPositions)};

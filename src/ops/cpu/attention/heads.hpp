@@ -67,10 +67,30 @@ struct HeadShape {
   void who_sees(std::int64_t position, std::int64_t begin, std::int64_t end, std::uint32_t* seen) const;
 };
 
+/// Lines of `depth` numbers each; the two strides are in numbers, and one of them is 1.
+template <class Number>
+struct Lines {
+  const Number* data;
+  std::int64_t lines, depth, line_stride, depth_stride;
+
+  /// Returns lines that run across these.
+  [[nodiscard]] Lines turned() const { return {data, depth, lines, depth_stride, line_stride}; }
+};
+
 /// The numbers of these heads.
 template <class Number>
 struct Heads : HeadShape {
   const Number *q, *k, *v;
+
+  /// Returns a line for each position of numbers that are laid out as k.
+  [[nodiscard]] Lines<Number> key_lines(const Number* data) const {
+    return {data, length, width, key_stride, 1};
+  }
+  /// Returns a line for each position in [begin, end) of a head of the group, of numbers that are laid out as q.
+  [[nodiscard]] Lines<Number> query_lines(const Number* data, std::int64_t head, std::int64_t begin,
+                                          std::int64_t end) const {
+    return {data + query_offset(head, begin), end - begin, width, query_stride, 1};
+  }
 };
 
 /// Attention of one key head and its queries: `out` = softmax(scale * q k^T) v, laid out as q, and logsumexp.

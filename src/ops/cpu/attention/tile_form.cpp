@@ -74,13 +74,8 @@ struct TileForm {
   /// Number of keys that pass by at a time, which stay in a core's second-level cache.
   static constexpr std::int64_t kPassKeys = 2048;
 
-  static Side by_position(const Number* data, std::int64_t positions, std::int64_t width, std::int64_t stride,
-                          OperandSide side) {
-    return {{data, positions, width, stride, 1}, side};
-  }
-  static Side by_width(const Number* data, std::int64_t positions, std::int64_t width, std::int64_t stride,
-                       OperandSide side) {
-    return {{data, width, positions, 1, stride}, side};
+  static Side pack(const attention_blocks::Lines<Number>& of, OperandSide side) {
+    return {{of.data, of.lines, of.depth, of.line_stride, of.depth_stride}, side};
   }
   static void multiply(const Rows& left, const Rows& right, std::int64_t depth, float* sums,
                        std::int64_t stride, IntoSums into) {
