@@ -102,6 +102,7 @@ class ExactRows : public RowsOfExact {
     const std::byte* codes = weights.rows.codes;
     const std::int64_t row_bytes = weights.row_bytes, scale_stride = weights.stride;
     const float* scale = weights.scales;
+    CodesAhead ahead(weights, kWeights);
     __m512i tables[kWeights];
     std::int64_t lines_left = 0;
     for (std::int64_t left = weights.columns(); left > 0; left -= kLine, row += kLine, codes += kLineBytes) {
@@ -112,9 +113,9 @@ class ExactRows : public RowsOfExact {
       }
       --lines_left;
       if (left >= kLine)
-        add_line<kRows, kWeights, true>(row, codes, row_bytes, kLine, tables, sums);
+        add_line<kRows, kWeights, true>(row, codes, row_bytes, kLine, tables, ahead, sums);
       else
-        add_line<kRows, kWeights, false>(row, codes, row_bytes, left, tables, sums);
+        add_line<kRows, kWeights, false>(row, codes, row_bytes, left, tables, ahead, sums);
     }
     sums_of<kRows * kWeights>(&sums[0][0], out);
   }
@@ -187,12 +188,12 @@ class ExactRows : public RowsOfExact {
   template <std::int64_t kRows, std::int64_t kWeights, bool kWhole>
   SLUICE_TILES __attribute__((always_inline)) inline void add_line(
       const std::uint16_t* rows, const std::byte* codes, std::int64_t row_bytes, std::int64_t columns,
-      const __m512i (&tables)[kWeights], Lanes (&sums)[kRows][kWeights]) const {
+      const __m512i (&tables)[kWeights], CodesAhead& ahead, Lanes (&sums)[kRows][kWeights]) const {
     const std::uint32_t mask = tiles::lowest_bits(columns * kLineBytes / kLine);
     __m512i lines[kWeights];
     for (std::int64_t w = 0; w < kWeights; ++w) {
       lines[w] = line_of<kWhole>(codes + w * row_bytes, tables, w, mask);
-      __builtin_prefetch(codes + (kWeights + w) * row_bytes);  // Fetches a row of the next tile.
+      ahead.fetch(kLineBytes);
     }
     for (std::int64_t r = 0; r < kRows; ++r) {
       const std::uint16_t* const from = rows + r * rows_.stride;
@@ -247,6 +248,7 @@ class Avx2ExactRows : public RowsOfExact {
     const std::int64_t row_bytes = weights.row_bytes, stride = weights.stride, padded = padded_;
     const std::byte* codes = weights.rows.codes;
     const float *scale = weights.scales, *row = floats_.data() + first * padded;
+    CodesAhead ahead(weights, kWeights);
     Table tables[kWeights];
     std::int64_t lines_left = 0;
     for (std::int64_t left = weights.columns(); left > 0; left -= kLine, row += kLine, codes += kLine / 2) {
@@ -259,7 +261,7 @@ class Avx2ExactRows : public RowsOfExact {
       for (std::int64_t w = 0; w < kWeights; ++w) {
         __m256 line[4];
         look_up(codes + w * row_bytes, left, tables[w], line);
-        __builtin_prefetch(codes + (kWeights + w) * row_bytes);  // Fetches a row of the next tile.
+        ahead.fetch(kLine / 2);
         for (std::int64_t r = 0; r < kRows; ++r)
           for (std::int64_t part = 0; part < 4; ++part)
             sums[r][w][part % 2] = _mm256_fmadd_ps(_mm256_loadu_ps(row + r * padded + part * 8), line[part],

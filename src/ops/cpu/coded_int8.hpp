@@ -167,10 +167,7 @@ class CodeLines {
       std::memcpy(rest_[w], codes_ + w * row_bytes_ + done, static_cast<std::size_t>(row_bytes_ - done));
   }
   [[nodiscard]] const std::byte* line(std::int64_t w, std::int64_t line) const {
-    if (line == whole_) return rest_[w];
-    const std::byte* const at = codes_ + w * row_bytes_ + line * RoundedRows::kLineBytes;
-    __builtin_prefetch(at + kWeights * row_bytes_);  // Fetches a line of the next tile.
-    return at;
+    return line == whole_ ? rest_[w] : codes_ + w * row_bytes_ + line * RoundedRows::kLineBytes;
   }
 
  private:
@@ -208,6 +205,7 @@ class VnniRows : public RoundedRows {
     for (auto& of_row : sums)
       for (Lanes& sum : of_row) sum = Lanes{};
     const CodeLines<kWeights> codes(weights);
+    CodesAhead ahead(weights, kWeights);
     const __m512i lanes = _mm512_loadu_si512(lanes_.data()), table = _mm512_loadu_si512(table_.data());
     const std::int64_t all_lines = lines(), units_of_one = units_of_line(), stride = weights.stride;
     const float* scale = weights.scales;
@@ -216,6 +214,7 @@ class VnniRows : public RoundedRows {
       __m512 scales[kWeights];
       for (std::int64_t w = 0; w < kWeights; ++w) {
         read(_mm512_loadu_si512(codes.line(w, line)), table, lower[w], upper[w]);
+        ahead.fetch(kLineBytes);
         const __m256 units = _mm256_loadu_ps(scale + w * stride);
         scales[w] = _mm512_permutexvar_ps(lanes, _mm512_castps256_ps512(units));
       }
@@ -280,6 +279,7 @@ class Avx2Rows : public RoundedRows {
     for (auto& of_row : sums)
       for (auto& of_weight : of_row) of_weight[0] = of_weight[1] = _mm256_setzero_ps();
     const CodeLines<kWeights> codes(weights);
+    CodesAhead ahead(weights, kWeights);
     const __m256i table = load(table_.data());
     const std::int64_t all_lines = lines(), units_of_one = units_of_line(), stride = weights.stride;
     const float* scale = weights.scales;
@@ -288,6 +288,7 @@ class Avx2Rows : public RoundedRows {
         const __m256i lanes = load(lanes_.data() + half * 8);
         for (std::int64_t w = 0; w < kWeights; ++w) {
           const __m256i both = load(codes.line(w, line) + half * 32);
+          ahead.fetch(kLineBytes / 2);
           const __m256 scales = _mm256_permutevar8x32_ps(_mm256_loadu_ps(scale + w * stride), lanes);
           for (std::int64_t r = 0; r < kRows; ++r) {
             const std::int8_t* const row = integers(first + r, line) + half * 32;
