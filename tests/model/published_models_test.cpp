@@ -7,7 +7,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <ostream>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -93,6 +96,28 @@ TEST_P(FamilyModel, has_its_numbers_and_tensors_and_a_token_meets_so_many) {
   EXPECT_EQ(std::round(static_cast<double>(active_parameters(model)) / 1e7) / 100, GetParam().billions);
   EXPECT_EQ(model.config.router.has_balancing_loss(), GetParam().balances);
   EXPECT_EQ(model.config.unknown_keys, std::vector<std::string>{});
+}
+
+/// What the guide's table of families says of each model_type under "balance".
+std::map<std::string, std::string> balance_in_guide() {
+  std::map<std::string, std::string> found;
+  const std::regex row(R"(\| (`.*`.*) \| (loss|bias|bias \(loss\)|-) \| .* \|)"), name("`(\\w+)`");
+  std::ifstream guide(source_folder() / "configs/guide/models.md");
+  for (std::string line; std::getline(guide, line);) {
+    std::smatch cells;
+    if (!std::regex_match(line, cells, row)) continue;
+    const std::string names = cells[1];
+    for (std::sregex_iterator type(names.begin(), names.end(), name), end; type != end; ++type)
+      found[(*type)[1]] = cells[2];
+  }
+  return found;
+}
+
+TEST_P(FamilyModel, is_balanced_as_the_guide_says) {
+  const RouterConfig& router = described_directory(GetParam().directory).config.router;
+  const std::string balance = balance_in_guide()[GetParam().model_type];
+  EXPECT_EQ(router.has_balancing_loss(), balance == "loss");
+  EXPECT_EQ(router.has_correction_bias, balance.starts_with("bias"));
 }
 
 TEST(PublishedModels, each_family_is_among_them_but_those_that_hold_the_language_model_of_another) {
