@@ -32,6 +32,7 @@ TraceFile some_rank(std::int64_t wait) {
                   record(Kind::kOperation, "experts", 5, 9),
                   record(Kind::kStep, "step", 0, 10),
                   record(Kind::kDisk, "read", 2, 8),
+                  record(Kind::kOperation, "scan backward", 9, 10),
                   record(Kind::kOperation, "choice of tokens", 12, 13),
                   record(Kind::kPass, "pass", 11, 15),
                   record(Kind::kOperation, "norm", 16, 17)};
@@ -52,8 +53,9 @@ TEST(TraceSummary, counts_each_second_of_a_step_once_and_products_by_shape) {
   EXPECT_THAT(rows_of(steps), ElementsAre(std::pair("products of projections, 128 x 64", std::vector{3., 3.}),
                                           std::pair("products of projections, 64 x 64", std::vector{1., 1.}),
                                           std::pair("loops of experts", std::vector{2., 4.}),
+                                          std::pair("scan", std::vector{1., 1.}),
                                           std::pair("waiting for ranks", std::vector{2., 0.}),
-                                          std::pair("the rest", std::vector{2., 2.})));
+                                          std::pair("the rest", std::vector{1., 1.})));
 }
 
 TEST(TraceSummary, keeps_passes_apart_from_steps) {
