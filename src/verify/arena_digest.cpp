@@ -58,6 +58,22 @@ class ArenaDigester {
     }
   }
 
+  /// Digests this rank's copy of a part that every rank holds whole.
+  void digest_copy(PlacedPart& part) {
+    const std::int64_t size = size_of(part.dtype), total = part.elements.count();
+    const std::int64_t begin = weights_.plan().layouts().buffer_of(part.tensor)->offset + part.elements.begin;
+    TensorDigester digester(total * size);
+    std::vector<float> values(static_cast<std::size_t>(std::min(kSliceElements, total)));
+    for (std::int64_t done = 0; done < total; done += kSliceElements) {
+      const std::int64_t count = std::min(kSliceElements, total - done);
+      weights_.read_buffers(begin + done, count, values.data());
+      const auto* data = reinterpret_cast<const std::byte*>(values.data());
+      digester.add(done * size,
+                   {as_compared(data, DType::kFloat32, count, part), static_cast<std::size_t>(count * size)});
+    }
+    part.in_arena += digester.sum();
+  }
+
  private:
   static constexpr std::int64_t kSliceElements = 256 * std::int64_t{1024};
 
@@ -65,7 +81,8 @@ class ArenaDigester {
     const std::int64_t size = size_of(part.dtype);
     for (std::int64_t done = 0; done < run.count; done += kSliceElements) {
       const std::int64_t count = std::min(kSliceElements, run.count - done);
-      const std::byte* data = as_compared(weights_at(run.arena_begin + done, count), count, part);
+      const std::byte* data =
+          as_compared(weights_at(run.arena_begin + done, count), weights_.dtype(), count, part);
       digester.add((run.tensor_begin + done - part.elements.begin) * size,
                    {data, static_cast<std::size_t>(count * size)});
     }
@@ -80,8 +97,8 @@ class ArenaDigester {
   }
 
   /// Elements in the part's type. Counts those that change when converted there and back.
-  const std::byte* as_compared(const std::byte* data, std::int64_t count, PlacedPart& part) {
-    if (weights_.dtype() == part.dtype) return data;
+  const std::byte* as_compared(const std::byte* data, DType dtype, std::int64_t count, PlacedPart& part) {
+    if (dtype == part.dtype) return data;
     rounded_.resize(kSliceElements);
     widened_.resize(kSliceElements);
     convert_elements(data, DType::kFloat32, rounded_.data(), part.dtype, count);
@@ -168,6 +185,12 @@ void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts) {
 
 void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts) {
   ArenaDigester(ArenaValues(weights), parts).run(comm);
+}
+
+void digest_copies(const ShardArena& weights, std::span<PlacedPart> parts) {
+  const ArenaValues values(weights);
+  ArenaDigester digester(values, parts);
+  for (PlacedPart& part : parts) digester.digest_copy(part);
 }
 
 FrozenDigest::FrozenDigest(Communicator& comm, const ShardArena& weights, const ParameterManifest& manifest)

@@ -34,6 +34,9 @@ struct PlacedPart {
 /// blocks a rank. `parts` are those of the same tensors, in the same order, on every rank.
 void digest_arenas(Communicator& comm, const ShardArena& weights, std::span<PlacedPart> parts);
 
+/// Digests this rank's copies of parts that every rank holds whole, as digest_arenas() does those in shards.
+void digest_copies(const ShardArena& weights, std::span<PlacedPart> parts);
+
 /// Collective over `comm`. Sums the digests and counts of the parts over the ranks, for every rank.
 void sum_over_ranks(Communicator& comm, std::span<PlacedPart> parts);
 

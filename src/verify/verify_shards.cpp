@@ -1,5 +1,6 @@
 #include "verify/verify_shards.hpp"
 
+#include "base/byte_stream.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "comm/ranks_text.hpp"
@@ -9,6 +10,7 @@
 #include "verify/content_parts.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <span>
 #include <string>
@@ -17,14 +19,22 @@
 namespace sluice {
 namespace {
 
-/// Element type in which a tensor is compared: the file's if the arena holds its values exactly, else the
-/// arena's.
-DType compared_type(DType file, DType arena) { return arena == DType::kFloat32 ? file : arena; }
+/// Element type in which a tensor is compared: the file's if memory holds its values exactly, else that of
+/// memory.
+DType compared_type(DType file, DType held) { return held == DType::kFloat32 ? file : held; }
 
 /// Element types to which a file's elements are converted before they are compared.
-std::vector<DType> way_of(DType file, DType arena) {
-  if (file == arena) return {};
-  return arena == DType::kFloat32 ? std::vector{arena, file} : std::vector{arena};
+std::vector<DType> way_of(DType file, DType held) {
+  if (file == held) return {};
+  return held == DType::kFloat32 ? std::vector{held, file} : std::vector{held};
+}
+
+/// Whether every rank holds a tensor whole.
+bool is_copied(const UnitLayouts& layouts, int tensor) { return layouts.unit_of(tensor) < 0; }
+
+/// Element type in which ranks hold a tensor.
+DType held_type(const ShardArena& weights, int tensor) {
+  return is_copied(weights.plan().layouts(), tensor) ? DType::kFloat32 : weights.dtype();
 }
 
 /// An entry that this rank reads, and its parts in the order of content_parts().
@@ -34,20 +44,21 @@ struct ReadEntry {
   std::span<PlacedPart> parts;
 };
 
-/// Calls visit(ranges) with the ranges of each entry, in the order of the files.
+/// Calls visit(ranges) with the ranges of each entry, in the order of the files: first those in shards, then those that
+/// every rank holds whole.
 template <class Visit>
 void for_each_entry(const CheckpointMatch& match, Visit visit) {
-  for (auto first = match.entries.begin(); first != match.entries.end();) {
-    const auto last = std::find_if(first, match.entries.end(), [&](const MatchedEntry& matched) {
-      return matched.entry != first->entry;
-    });
-    visit(std::span<const MatchedEntry>(first, last));
-    first = last;
-  }
+  for (const std::vector<MatchedEntry>* entries : {&match.entries, &match.buffers})
+    for (auto first = entries->begin(); first != entries->end();) {
+      const auto last = std::find_if(
+          first, entries->end(), [&](const MatchedEntry& matched) { return matched.entry != first->entry; });
+      visit(std::span<const MatchedEntry>(first, last));
+      first = last;
+    }
 }
 
-/// Parts of all entries, in the order of the files.
-std::vector<PlacedPart> list_parts(const ParameterManifest& manifest, DType arena,
+/// Parts of all entries, in the order of for_each_entry().
+std::vector<PlacedPart> list_parts(const ParameterManifest& manifest, const ShardArena& weights,
                                    const CheckpointIndex& index, const CheckpointMatch& match) {
   std::vector<PlacedPart> parts;
   for_each_entry(match, [&](std::span<const MatchedEntry> ranges) {
@@ -57,7 +68,7 @@ std::vector<PlacedPart> list_parts(const ParameterManifest& manifest, DType aren
       parts.push_back({entry,
                        part.tensor,
                        {part.begin, part.begin + part.count()},
-                       compared_type(file, arena),
+                       compared_type(file, held_type(weights, part.tensor)),
                        {},
                        {},
                        0});
@@ -107,7 +118,7 @@ class ShardVerifier {
         index_(index),
         match_(match),
         directory_(directory),
-        parts_(list_parts(manifest, weights.dtype(), index, match)) {}
+        parts_(list_parts(manifest, weights, index, match)) {}
 
   /// Collective over the set, or all ranks if the first set passes on what it reads. Digests the files; each entry is
   /// read by one rank.
@@ -120,7 +131,8 @@ class ShardVerifier {
     Rounds rounds(comm, options.round_bytes);
     std::int64_t done = 0;
     for (const ReadEntry& read : own) {
-      const std::vector<DType> way = way_of(read.entry.dtype, weights_.dtype());
+      const std::vector<DType> way =
+          way_of(read.entry.dtype, held_type(weights_, read.ranges.front().tensor));
       const std::vector<ContentPart> parts = content_parts(manifest_, read.ranges);
       for (std::size_t i = 0; i < parts.size(); ++i) {
         const PartReader::Result result = reader.digest(read.entry, parts[i], way);
@@ -135,12 +147,15 @@ class ShardVerifier {
     if (options.passes_on) pass_on();
   }
 
-  /// Collective over the set. Digests its arenas.
-  void digest_arenas() { sluice::digest_arenas(sets_.own(), weights_, parts_); }
+  /// Collective over the set. Digests its arenas, and every rank's copies of what all hold whole.
+  void digest_arenas() {
+    sluice::digest_arenas(sets_.own(), weights_, std::span(parts_).first(first_copy()));
+    digest_copies(weights_, copies());
+  }
 
   /// Collective over all ranks. Compares the digests of files and arenas.
   VerifyReport compare() {
-    sum_over_ranks(sets_.own(), parts_);
+    sum_of_set();
     sets_.own().all_reduce_sum(std::span(&report_.non_finite, 1));
     std::vector<std::string> differences;
     for (const ReadEntry& read : entries()) {
@@ -164,6 +179,35 @@ class ShardVerifier {
     sum_over_ranks(*sets_.counterparts(), parts_);
     sets_.counterparts()->all_reduce_sum(std::span(&report_.non_finite, 1));
   }
+
+  /// Number of the first part that every rank holds whole.
+  [[nodiscard]] std::size_t first_copy() const {
+    const UnitLayouts& layouts = weights_.plan().layouts();
+    const auto first =
+        std::ranges::find_if(parts_, [&](const PlacedPart& part) { return is_copied(layouts, part.tensor); });
+    return static_cast<std::size_t>(first - parts_.begin());
+  }
+  std::span<PlacedPart> copies() { return std::span(parts_).subspan(first_copy()); }
+
+  /// Collective over the set. Sums the digests of its ranks; of copies, those of the first rank stand for all.
+  void sum_of_set() {
+    const std::span<PlacedPart> summed = copies();
+    const std::vector<PlacedPart> own(summed.begin(), summed.end());
+    if (sets_.own().rank() > 0)
+      for (PlacedPart& part : summed) part.in_arena = {}, part.altered = 0;
+    sum_over_ranks(sets_.own(), parts_);
+    ByteWriter wrong;  // numbers of this rank's copies that differ from the files
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (own[i].in_arena != summed[i].in_file || own[i].altered > 0)
+        wrong.number(static_cast<std::int64_t>(i));
+    const std::vector<std::string> of_ranks = sets_.own().all_gather_text(wrong.bytes());
+    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
+      for (ByteReader in(of_ranks[rank]); !in.at_end();)
+        wrong_copies_[&summed[static_cast<std::size_t>(in.number())]].push_back(first_rank() +
+                                                                                static_cast<int>(rank));
+  }
+
+  [[nodiscard]] int first_rank() const { return sets_.number() * weights_.plan().world(); }
 
   [[nodiscard]] std::vector<ReadEntry> entries() {
     std::vector<ReadEntry> entries;
@@ -204,18 +248,21 @@ class ShardVerifier {
     ++report_.tensors;
     report_.content +=
         PublishedDigest{part.name, found.dtype, part.shape, found.in_arena, 0, found.entry}.identity();
-    if (found.in_arena == found.in_file && found.altered == 0) return;
+    const auto wrong = wrong_copies_.find(&found);
+    const bool is_wrong_copy = wrong != wrong_copies_.end();
+    if (found.in_arena == found.in_file && found.altered == 0 && !is_wrong_copy) return;
     const std::string& file = index_.files[static_cast<std::size_t>(entry.file)].name;
-    differences.push_back(
-        fmt::format("{} ({}), owned by {}", printable(part.name), file, ranks_text(owners(found))));
+    const std::string ranks = is_wrong_copy ? "in the copies of " + ranks_text(wrong->second)
+                                            : "owned by " + ranks_text(owners(found));
+    differences.push_back(fmt::format("{} ({}), {}", printable(part.name), file, ranks));
   }
 
   /// Ranks of this set that own elements of a part, numbered among all ranks.
   [[nodiscard]] std::vector<int> owners(const PlacedPart& part) const {
     std::vector<int> ranks;
-    const int first = sets_.number() * weights_.plan().world();
-    weights_.plan().owned_runs(part.tensor, part.elements,
-                               [&](int rank, const ShardPlan::OwnedRun&) { ranks.push_back(first + rank); });
+    weights_.plan().owned_runs(part.tensor, part.elements, [&](int rank, const ShardPlan::OwnedRun&) {
+      ranks.push_back(first_rank() + rank);
+    });
     return ranks;
   }
 
@@ -233,6 +280,8 @@ class ShardVerifier {
   const CheckpointMatch& match_;
   const std::filesystem::path& directory_;
   std::vector<PlacedPart> parts_;
+  /// Ranks of this set whose copies of a part differ from the files.
+  std::map<const PlacedPart*, std::vector<int>> wrong_copies_;
   VerifyReport report_;
 };
 

@@ -4,6 +4,7 @@
 #include "export/synthesize.hpp"
 #include "io/file.hpp"
 #include "io/safetensors.hpp"
+#include "load/buffer_load.hpp"
 #include "shard/initial_values.hpp"
 #include "support/mpi_test.hpp"
 #include "verify/arena_digest.hpp"
@@ -13,6 +14,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -83,6 +85,7 @@ class Filled {
           return bytes;
         });
     std::ranges::copy(test::arena_of(units, shards_, weights_.rank(), arena), weights_.data());
+    load_buffers(test_world(), index_, match_checkpoint(index_, keys_, arena), checkpoint.path(), weights_);
   }
 
   VerifyReport verify(const VerifyOptions& options = {}) const {
@@ -104,6 +107,12 @@ class Filled {
     std::byte* data = weights_.unit_data(unit) +
                       (at - shards_.owned(unit, weights_.rank()).begin) * size_of(weights_.dtype());
     data[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
+  /// Turns a bit of a float32 element over, in the copy of the last rank.
+  void flip_copy(const std::string& name, std::int64_t element, int bit) {
+    if (test_world().rank() + 1 < test_world().size()) return;
+    float& value = weights_.buffers()[layouts_.buffer_of(tensor(name))->offset + element];
+    value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ std::uint32_t{1} << bit);
   }
   /// Whether a shard ends inside a digest block of the embedding.
   [[nodiscard]] bool cuts_a_block() const {
@@ -249,6 +258,27 @@ TEST(VerifyShards, finds_bits_below_the_precision_of_the_files) {
   Filled filled(checkpoint, DType::kFloat32);
   filled.flip("model.norm.weight", 63, 0);
   EXPECT_THAT(filled.error(), HasSubstr("\n    model.norm.weight (model-"));
+}
+
+TEST(VerifyShards, names_a_tensor_that_ranks_hold_whole_and_the_rank_whose_copy_differs) {
+  test::TinyModel model = kModel;
+  model.whole_tensors = true;
+  const Checkpoint checkpoint(model, ExpertLayout::kPerExpert);
+  const CheckpointIndex index = read_checkpoint_index(checkpoint.path());
+  const CheckpointContent content = read_content(index, checkpoint.path(), &checkpoint.manifest(), {});
+  for (const int sets : {1, test_world().size()}) {
+    const VerifyReport report = Filled(checkpoint, DType::kBFloat16, sets).verify();
+    EXPECT_EQ(report.content, content.digest());
+    EXPECT_EQ(report.tensors, std::ssize(content.tensors));
+    // One that the file has in float32, and one in bfloat16, whose low bits the file lacks.
+    for (const char* name :
+         {"model.layers.1.mlp.gate.e_score_correction_bias", "model.layers.0.self_attn.A_log"}) {
+      Filled filled(checkpoint, DType::kBFloat16, sets);
+      filled.flip_copy(name, 3, 0);
+      const std::string of_last = fmt::format("in the copies of rank {}\n", test_world().size() - 1);
+      EXPECT_THAT(filled.error(), AllOf(HasSubstr(" 1 of "), HasSubstr(name), HasSubstr(of_last)));
+    }
+  }
 }
 
 TEST(VerifyShards, finds_a_file_that_was_changed) {

@@ -45,6 +45,14 @@ void add_attention(ParameterManifest& manifest, const TinyModel& m, int layer) {
     manifest.add_joined(prefix + "self_attn.query_key_value.weight", m.joined_groups, rows);
   }
   add("self_attn.o_proj.weight", {m.hidden, m.heads * m.head_width}, Role::kAttention);
+  if (m.whole_tensors)
+    manifest.add({prefix + "self_attn.A_log",
+                  {m.heads},
+                  m.dtype,
+                  Role::kAttention,
+                  layer,
+                  TensorKind::kFloat32Parameter,
+                  ""});
   add("self_attn.q_norm.weight", {m.head_width}, Role::kNorm);
   add("self_attn.k_norm.weight", {m.head_width}, Role::kNorm);
   if (m.experts == 0 || std::ranges::find(m.dense_layers, layer) != m.dense_layers.end()) {
@@ -55,6 +63,14 @@ void add_attention(ParameterManifest& manifest, const TinyModel& m, int layer) {
     add("mlp.experts.gate_up_proj", {m.experts, 2 * m.expert_width, m.hidden}, Role::kExpert);
     add("mlp.experts.down_proj", {m.experts, m.hidden, m.expert_width}, Role::kExpert);
     add("mlp.gate.weight", {m.experts, m.hidden}, Role::kRouter);
+    if (m.whole_tensors)
+      manifest.add({prefix + "mlp.gate.e_score_correction_bias",
+                    {m.experts},
+                    DType::kFloat32,
+                    Role::kRouter,
+                    layer,
+                    TensorKind::kPersistentBuffer,
+                    ""});
   }
   add("input_layernorm.weight", {m.hidden}, Role::kNorm);
   add("post_attention_layernorm.weight", {m.hidden}, Role::kNorm);
@@ -107,7 +123,7 @@ std::vector<std::vector<std::byte>> place_directly(
   for (const CheckpointEntry& entry : index.entries) {
     const auto target = keys.resolve(entry.name);
     const auto* key = std::get_if<KeyTarget>(&target);
-    if (key == nullptr) continue;
+    if (key == nullptr || layouts.unit_of(key->tensor()) < 0) continue;
     const std::vector<std::byte> bytes = bytes_of(entry);
     const std::byte* source = bytes.data();
     for (const TensorRange& range : key->ranges) {

@@ -33,6 +33,8 @@ struct TinyModel {
   bool transposed = false;  ///< checkpoints have the experts' matrices transposed
   std::int64_t joined_groups =
       0;  ///< groups of heads by which checkpoints join q, k and v; 0: they are apart
+  bool whole_tensors =
+      false;  ///< every rank holds whole a correction bias of each router and a parameter of attention
   DType dtype = DType::kBFloat16;
 };
 [[nodiscard]] ParameterManifest manifest_of(const TinyModel& model);
@@ -48,7 +50,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<File
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
 /// Where the tensors of a checkpoint belong, worked out element by element from the placements alone: the
-/// whole buffer of every unit, in `arena` elements. `bytes_of` gives an entry's bytes.
+/// whole buffer of every unit, in `arena` elements, without tensors that every rank holds whole. `bytes_of` gives an entry's bytes.
 [[nodiscard]] std::vector<std::vector<std::byte>> place_directly(
     const CheckpointIndex& index, const ParameterManifest& manifest, const UnitLayouts& layouts, DType arena,
     const std::function<std::vector<std::byte>(const CheckpointEntry&)>& bytes_of);
