@@ -3,11 +3,13 @@
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
+#include "ops/channel_products.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 #include <ATen/ops/matmul.h>
@@ -74,28 +76,47 @@ at::Tensor l2_normalised(const at::Tensor& x) {
 
 /// Decay factors within a chunk of c tokens: how much of what was written is left for a later reader.
 struct Decays {
-  at::Tensor between;  ///< decay from token j to a later token i of its document; 0 otherwise: [b, hv, c, c]
-  at::Tensor before;   ///< decay from the state before the chunk to each token: [b, hv, c, 1]
-  at::Tensor after;    ///< decay from each token to the end of the chunk: [b, hv, c, 1]
+  /// Decay from token j to a later token i of its document; 0 otherwise: [b, hv, c, c]. With decays by channel
+  /// only whether that is so, undefined without packed documents.
+  at::Tensor between;
+  at::Tensor before;  ///< decay from the state before the chunk to each token: [b, hv, c, 1 or dk]
+  at::Tensor after;   ///< decay from each token to the end of the chunk: [b, hv, c, 1 or dk]
 };
 
-/// Decays e^(g_i - g_j), e^g and e^(g_last - g) within documents, from g, the log decay [b, hv, c, 1] summed
-/// within the chunk. `document` [b, c] is Documents::first of the chunk's tokens, counted from the chunk's
-/// first token; undefined without packed documents.
-Decays decays_of(const at::Tensor& g, const at::Tensor& document) {
-  const std::int64_t last = g.size(-2) - 1;
-  // Differences above the diagonal are positive and could overflow before they are masked.
-  Decays all{(g - g.transpose(-1, -2)).tril().exp().tril(), g.exp(), (g.narrow(-2, last, 1) - g).exp()};
+/// Leaves of decays those within documents. `document` [b, c] is Documents::first of the chunk's tokens, counted
+/// from the chunk's first token; undefined without packed documents.
+Decays within_documents(Decays all, const at::Tensor& document) {
   if (!document.defined()) return all;
   const at::Tensor of_token = document.unsqueeze(1).unsqueeze(-1);
-  return {all.between * (of_token == of_token.transpose(-1, -2)), all.before * (of_token < 0),
-          all.after * (of_token == of_token.narrow(-2, last, 1))};
+  const at::Tensor together = of_token == of_token.transpose(-1, -2);
+  return {all.between.defined() ? all.between * together : together, all.before * (of_token < 0),
+          all.after * (of_token == of_token.narrow(-2, of_token.size(-2) - 1, 1))};
+}
+
+/// Decays e^(g_i - g_j), e^g and e^(g_last - g) within documents, from g, the log decay [b, hv, c, 1] summed
+/// within the chunk.
+Decays decays_of(const at::Tensor& g, const at::Tensor& document) {
+  const at::Tensor last = g.narrow(-2, g.size(-2) - 1, 1);
+  // Differences above the diagonal are positive and could overflow before they are masked.
+  return within_documents({(g - g.transpose(-1, -2)).tril().exp().tril(), g.exp(), (last - g).exp()},
+                          document);
+}
+
+/// Decays by channel for log decays [b, hv, c, dk]. Sums of them may be large beside the few of weak decays that
+/// count, so that none is the difference of two.
+Decays channel_decays_of(const at::Tensor& log_decay, const at::Tensor& document) {
+  const at::Tensor later = at::constant_pad_nd(log_decay.narrow(-2, 1, log_decay.size(-2) - 1), {0, 0, 0, 1});
+  return within_documents({{}, log_decay.cumsum(-2).exp(), later.flip(-2).cumsum(-2).flip(-2).exp()},
+                          document);
 }
 
 /// Terms of the formula by head: [b, hv, c, ...], or of several chunks [b, hv, chunks, c, ...].
 struct Chunk {
   at::Tensor q, k, v, beta;
   Decays decay;
+  at::Tensor scores;  ///< products of queries and keys, decayed: [b, hv, c, c]
+  /// Coefficients by which each token's written values depend on those of earlier tokens.
+  at::Tensor couplings;
 
   /// `arrange` lays out a tensor that is by head: as one chunk, or as several.
   template <class Arrange>
@@ -107,15 +128,30 @@ struct Chunk {
     k = l2_normalised(arrange(by_head(k_in, repeats)));
     v = arrange(by_head(v_in));
     beta = arrange(by_head(beta_in)).unsqueeze(-1);
-    decay = decays_of(arrange(by_head(log_decay)).cumsum(-1).unsqueeze(-1), document);
+    const at::Tensor decay_by_head = arrange(by_head(log_decay));
+    if (log_decay.dim() == v_in.dim())
+      decay_by_channel(decay_by_head, document);
+    else
+      decay_by_token(decay_by_head, document);
   }
 
-  /// Coefficients by which each token's written values depend on those of earlier tokens.
-  [[nodiscard]] at::Tensor couplings(const at::Tensor& beta_k) const {
-    return (at::matmul(beta_k, k.transpose(-1, -2)) * decay.between).tril(-1);
+  /// Share of the state before the chunk that is left after it: [b, hv, 1 or dk, 1].
+  [[nodiscard]] at::Tensor left() const {
+    return decay.before.narrow(-2, decay.before.size(-2) - 1, 1).transpose(-1, -2);
   }
-  /// Share of the state before the chunk that is left after it.
-  [[nodiscard]] at::Tensor left() const { return decay.before.narrow(-2, decay.before.size(-2) - 1, 1); }
+
+ private:
+  void decay_by_token(const at::Tensor& log_decay, const at::Tensor& document) {
+    decay = decays_of(log_decay.cumsum(-1).unsqueeze(-1), document);
+    couplings = (at::matmul(beta * k, k.transpose(-1, -2)) * decay.between).tril(-1);
+    scores = at::matmul(q, k.transpose(-1, -2)) * decay.between;
+  }
+  void decay_by_channel(const at::Tensor& log_decay, const at::Tensor& document) {
+    decay = channel_decays_of(log_decay, document);
+    const ChannelProducts products = channel_products(q, k, log_decay);
+    scores = decay.between.defined() ? products.of_queries * decay.between : products.of_queries;
+    couplings = beta * (decay.between.defined() ? products.of_keys * decay.between : products.of_keys);
+  }
 };
 
 /// Solution x of (I + couplings) x = b.
@@ -132,13 +168,10 @@ struct PartResult {
 /// the values that the chunk writes solve (I + tril(beta k k^T * D, -1)) u = beta v - beta d k S.
 PartResult run_chunk(const Inputs& inputs, const at::Tensor& document, const at::Tensor& state) {
   const Chunk chunk(inputs, document, [](const at::Tensor& x) { return x; });
-  const auto& [q, k, v, beta, decay] = chunk;
-  const at::Tensor beta_k = beta * k;
-  const at::Tensor couplings = chunk.couplings(beta_k);
-  const at::Tensor seen = at::matmul(beta_k * decay.before, state);
+  const auto& [q, k, v, beta, decay, scores, couplings] = chunk;
+  const at::Tensor seen = at::matmul(beta * k * decay.before, state);
   const at::Tensor written = solved(couplings, beta * v - seen);
-  const at::Tensor out = at::matmul(q * decay.before, state) +
-                         at::matmul(at::matmul(q, k.transpose(-1, -2)) * decay.between, written);
+  const at::Tensor out = at::matmul(q * decay.before, state) + at::matmul(scores, written);
   const at::Tensor after = state * chunk.left() + at::matmul((k * decay.after).transpose(-1, -2), written);
   return {out.transpose(1, 2).to(inputs[2].scalar_type()), after};
 }
@@ -158,11 +191,10 @@ PartResult run_chunks_together(Inputs inputs, at::Tensor document, at::Tensor st
     document = document - at::arange(chunks, document.options()).mul_(kDeltaChunkPositions).unsqueeze(-1);
   }
   const Chunk all(inputs, document, chunks_of);
-  const auto& [q, k, v, beta, decay] = all;
-  const at::Tensor beta_k = beta * k;
-  const at::Tensor solution = solved(all.couplings(beta_k), at::cat({beta * v, beta_k * decay.before}, -1));
+  const auto& [q, k, v, beta, decay, scores, couplings] = all;
+  const at::Tensor solution = solved(couplings, at::cat({beta * v, beta * k * decay.before}, -1));
   const at::Tensor u = solution.narrow(-1, 0, v.size(-1)), w = solution.narrow(-1, v.size(-1), k.size(-1));
-  const at::Tensor scores = at::matmul(q, k.transpose(-1, -2)) * decay.between, q_before = q * decay.before;
+  const at::Tensor q_before = q * decay.before;
   const at::Tensor k_after = (k * decay.after).transpose(-1, -2), left = all.left();
   node::variable_list outs;
   for (std::int64_t i = 0; i < chunks; ++i) {

@@ -194,10 +194,10 @@ OpPair adamw_pair(std::int64_t) {
           0};
 }
 
-OpPair delta_rule_pair(std::int64_t tokens) {
-  const at::Tensor log_decay = -at::rand({1, tokens, kDeltaHeads}, at::kFloat);
+OpPair delta_rule_of(std::string name, std::int64_t tokens, const at::Tensor& log_decay,
+                     decltype(bench::gated_delta_rule)& formula) {
   return differentiable(
-      "gated_delta_rule",
+      std::move(name),
       {numbers({1, tokens, kDeltaKeyHeads, kHeadDim}), numbers({1, tokens, kDeltaKeyHeads, kHeadDim}),
        numbers({1, tokens, kDeltaHeads, kHeadDim}), log_decay,
        at::sigmoid(numbers({1, tokens, kDeltaHeads}))},
@@ -205,9 +205,16 @@ OpPair delta_rule_pair(std::int64_t tokens) {
       [](const Tensors& in, const Parameters&) {
         return ops::gated_delta_rule({in[0], in[1], in[2], in[3], in[4]});
       },
-      [](const Tensors& in, const Tensors&) {
-        return bench::gated_delta_rule(in[0], in[1], in[2], in[3], in[4]);
-      });
+      [&formula](const Tensors& in, const Tensors&) { return formula(in[0], in[1], in[2], in[3], in[4]); });
+}
+
+OpPair delta_rule_pair(std::int64_t tokens) {
+  return delta_rule_of("gated_delta_rule", tokens, -at::rand({1, tokens, kDeltaHeads}, at::kFloat),
+                       bench::gated_delta_rule);
+}
+OpPair channel_delta_rule_pair(std::int64_t tokens) {
+  return delta_rule_of("channel_delta_rule", tokens,
+                       -at::rand({1, tokens, kDeltaHeads, kHeadDim}, at::kFloat), bench::channel_delta_rule);
 }
 
 OpPair scan_pair(std::int64_t tokens) {
@@ -237,7 +244,7 @@ OpPair conv_pair(std::int64_t tokens) {
 
 }  // namespace
 
-const std::array<OpEntry, 13> kOps{{{"rms_norm", norm_pair},
+const std::array<OpEntry, 14> kOps{{{"rms_norm", norm_pair},
                                     {"rotary", rotary_pair},
                                     {"swiglu", swiglu_pair},
                                     {"router", router_pair},
@@ -247,6 +254,7 @@ const std::array<OpEntry, 13> kOps{{{"rms_norm", norm_pair},
                                     {"attention_window", window_pair},
                                     {"linear_cross_entropy", loss_pair},
                                     {"gated_delta_rule", delta_rule_pair},
+                                    {"channel_delta_rule", channel_delta_rule_pair},
                                     {"mamba2_scan", scan_pair},
                                     {"causal_conv", conv_pair},
                                     {"adamw_update", adamw_pair, false}}};

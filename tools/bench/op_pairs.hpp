@@ -27,6 +27,6 @@ struct OpEntry {
 };
 
 /// In the order in which they are printed.
-extern const std::array<OpEntry, 13> kOps;
+extern const std::array<OpEntry, 14> kOps;
 
 }  // namespace sluice::bench

@@ -119,6 +119,31 @@ at::Tensor gated_delta_rule(const at::Tensor& q_in, const at::Tensor& k_in, cons
   return at::cat(out, -2).transpose(1, 2).to(v_in.scalar_type());
 }
 
+at::Tensor channel_delta_rule(const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
+                              const at::Tensor& log_decay, const at::Tensor& beta_in) {
+  const std::int64_t repeats = v_in.size(2) / k_in.size(2);
+  const at::Tensor q = l2_normalised(in_chunks(q_in, repeats)) / std::sqrt(static_cast<double>(q_in.size(3)));
+  const at::Tensor k = l2_normalised(in_chunks(k_in, repeats)), v = in_chunks(v_in, 1);
+  const at::Tensor beta = in_chunks(beta_in.unsqueeze(-1), 1), g = in_chunks(log_decay, 1).cumsum(-2);
+  at::Tensor state = at::zeros({v_in.size(0), v_in.size(2), k_in.size(3), v_in.size(3)}, q.options());
+  const at::Tensor later = at::ones({kChunk, kChunk}, q.options()).tril().unsqueeze(-1);
+  std::vector<at::Tensor> out;
+  for (std::int64_t c = 0; c < q.size(2); ++c) {
+    const at::Tensor query = q.select(2, c), key = k.select(2, c), decay = g.select(2, c);
+    const at::Tensor between = ((decay.unsqueeze(-2) - decay.unsqueeze(-3)) * later).exp() * later;
+    const at::Tensor decayed = between * key.unsqueeze(-3), beta_key = key * beta.select(2, c);
+    const at::Tensor solved = inverse_of_one_minus(-(beta_key.unsqueeze(-2) * decayed).sum(-1).tril(-1));
+    const at::Tensor written =
+        at::matmul(solved, v.select(2, c) * beta.select(2, c) - at::matmul(beta_key * decay.exp(), state));
+    const at::Tensor last = decay.narrow(-2, kChunk - 1, 1);
+    out.push_back(at::matmul(query * decay.exp(), state) +
+                  at::matmul((query.unsqueeze(-2) * decayed).sum(-1), written));
+    state = state * last.exp().transpose(-1, -2) +
+            at::matmul((key * (last - decay).exp()).transpose(-1, -2), written);
+  }
+  return at::cat(out, -2).transpose(1, 2).to(v_in.scalar_type());
+}
+
 at::Tensor mamba2_scan(const at::Tensor& x, const at::Tensor& b, const at::Tensor& c,
                        const at::Tensor& log_decay, const at::Tensor& step, const at::Tensor& skip) {
   const at::Tensor written = in_chunks(x * step.unsqueeze(-1), 1);

@@ -46,6 +46,10 @@ at::Tensor mamba2_scan(const at::Tensor& x, const at::Tensor& b, const at::Tenso
 at::Tensor gated_delta_rule(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const at::Tensor& log_decay, const at::Tensor& beta);
 
+/// As chunk_kimi_delta_attention of transformers, chunk by chunk; gated_delta_rule() with log_decay [b, L, hv, dk].
+at::Tensor channel_delta_rule(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                              const at::Tensor& log_decay, const at::Tensor& beta);
+
 /// What an AdamW step changes, float32 [n]; `weights` are the master values in bfloat16.
 struct AdamWTensors {
   at::Tensor master, m, v, grad, weights;
