@@ -32,12 +32,20 @@ ops::Activation activation(const ModelConfig& config) {
   return ops::Activation::kSilu;
 }
 
+/// Form of a layer's MLPs of this limit, with gates and ups in matrices of their own.
+ops::Gating gating(const ModelConfig& config, double limit) {
+  return {.limit = static_cast<float>(limit),
+          .slope = static_cast<float>(config.swiglu_slope),
+          .activation = activation(config),
+          .clamp = config.swiglu_clamp == SwigluClamp::kSilu ? ops::Clamp::kSilu : ops::Clamp::kGate};
+}
+
 DenseMlpParameters swiglu_parameters(const ModelConfig& config, const LayerViews& layer,
-                                     const blocks::SwigluNames& names) {
+                                     const blocks::SwigluNames& names, double limit) {
   DenseMlpParameters out{.gate_proj = {},
                          .up_proj = layer.weight(names.up_proj),
                          .down_proj = layer.weight(names.down_proj),
-                         .gating = {.activation = activation(config)}};
+                         .gating = gating(config, limit)};
   if (config.has_gates()) out.gate_proj = layer.weight(names.gate_proj);
   return out;
 }
@@ -52,8 +60,8 @@ ops::ExpertParameters expert_parameters(const ModelConfig& config, const LayerVi
   namespace names = blocks::experts;
   ops::ExpertParameters out{layer.weight(names::inner_proj(config)), layer.weight(names::kDownProj),
                             expert_completion(config, layer)};
-  out.gating = {static_cast<float>(config.swiglu_limit), static_cast<float>(config.swiglu_slope),
-                config.gate_up_order == GateUpOrder::kInterleaved, activation(config)};
+  out.gating = gating(config, config.swiglu_limits.experts);
+  out.gating.interleaved = config.gate_up_order == GateUpOrder::kInterleaved;
   if (!config.expert_bias) return out;
   out.gate_up_bias = layer[names::kGateUpBias];
   out.down_bias = layer[names::kDownBias];
@@ -154,7 +162,7 @@ class LatentPass {
 }  // namespace
 
 DenseMlpParameters dense_mlp_parameters(const ModelConfig& config, const LayerViews& layer) {
-  return swiglu_parameters(config, layer, blocks::dense_mlp::kNames);
+  return swiglu_parameters(config, layer, blocks::dense_mlp::kNames, config.swiglu_limits.dense);
 }
 
 MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer) {
@@ -166,7 +174,8 @@ MoeParameters moe_parameters(const ModelConfig& config, const LayerViews& layer)
   if (config.expert_latent_size > 0)
     out.latent = {layer.weight(blocks::experts::kLatentIn), layer.weight(blocks::experts::kLatentOut)};
   if (!blocks::shared_expert::is_in(config)) return out;
-  out.shared = {swiglu_parameters(config, layer, blocks::shared_expert::names(config))};
+  out.shared = {swiglu_parameters(config, layer, blocks::shared_expert::names(config),
+                                  config.swiglu_limits.shared_expert)};
   if (config.shared_expert_gate) out.shared->gate = layer.weight(blocks::shared_expert::kGate);
   return out;
 }

@@ -15,7 +15,7 @@ struct DenseMlpParameters {
   std::optional<ops::Weight> gate_proj;  ///< gate projection [intermediate, hidden]; nothing without a gate
   ops::Weight up_proj;                   ///< up projection [intermediate, hidden]
   ops::Weight down_proj;                 ///< down projection [hidden, intermediate]
-  ops::Gating gating{};                  ///< form of the activation, without a limit
+  ops::Gating gating{};                  ///< form of the activation
 };
 
 /// An expert that every token passes through, weighted by the sigmoid of its gate if it has one.

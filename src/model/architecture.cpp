@@ -92,7 +92,7 @@ struct Unbuilt {
   const char* needs;
 };
 constexpr std::array kUnbuilt{
-    Unbuilt{"bailing_hybrid", "delta nets whose decay is by channel, and clamped experts"},
+    Unbuilt{"bailing_hybrid", "delta nets whose decay is by channel"},
     Unbuilt{"cohere2_moe", "attention beside the experts, and LayerNorm"},
     Unbuilt{"deepseek_v4",
             "compressed attention, several residual streams, and layers that choose experts by a table"},
@@ -100,11 +100,11 @@ constexpr std::array kUnbuilt{
     Unbuilt{"kimi_linear", "delta nets whose decay is by channel"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
     Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
-    Unbuilt{"minimax_m3", "clamped MLPs with gates of their own"},
-    Unbuilt{"minimax_m3_vl", "clamped MLPs with gates of their own"},
+    Unbuilt{"minimax_m3", "attention to chosen blocks of keys"},
+    Unbuilt{"minimax_m3_vl", "attention to chosen blocks of keys"},
     Unbuilt{"qwen4_exp", "several residual streams, and tables of n-grams"},
-    Unbuilt{"step3p5", "heads by kind of layer, and clamps by layer"},
-    Unbuilt{"step3p7", "heads by kind of layer, and clamps by layer"},
+    Unbuilt{"step3p5", "rotary settings by layer"},
+    Unbuilt{"step3p7", "rotary settings by layer"},
 };
 
 const Architecture& find_architecture(const ConfigReader& reader) {
@@ -162,6 +162,7 @@ std::int64_t ModelConfig::moe_layer(std::int64_t among) const {
 
 ModelConfig ModelConfig::of_layer(int layer) const {
   ModelConfig own = *this;
+  if (!limits_by_layer.empty()) own.swiglu_limits = limits_by_layer[static_cast<std::size_t>(layer)];
   if (heads_by_layer.empty()) return own;
   const AttentionHeads& heads = heads_by_layer[static_cast<std::size_t>(layer)];
   own.attention_heads = heads.queries;

@@ -25,6 +25,19 @@ enum class AttentionKind : std::uint8_t { kNone, kFull, kSliding, kLatent, kLine
 /// or without a gate relu(up)^2.
 enum class MlpActivation : std::uint8_t { kSilu, kGeluTanh, kSquaredRelu };
 
+/// What limits of MLPs clamp, beside up to [-limit, limit]. kGate: gates, at most the limit, with up + 1 as their
+/// factor. kSilu: the silu of gates.
+enum class SwigluClamp : std::uint8_t { kGate, kSilu };
+
+/// Limits of the MLPs of a layer; 0: none.
+struct SwigluLimits {
+  double experts = 0;        ///< limit of routed experts
+  double shared_expert = 0;  ///< limit of the shared expert
+  double dense = 0;          ///< limit of a dense MLP
+
+  bool operator==(const SwigluLimits&) const = default;
+};
+
 /// Order of the rows of experts' joint gate and up: all gates, then all ups; or alternating, gate 0, up 0,
 /// gate 1, up 1 and so on.
 enum class GateUpOrder : std::uint8_t { kHalves, kInterleaved };
@@ -232,8 +245,11 @@ struct ModelConfig {
   bool expert_bias = false;         ///< whether each expert's projections have biases
   MlpActivation mlp_activation = MlpActivation::kSilu;  ///< activation of all MLPs, of experts too
   GateUpOrder gate_up_order = GateUpOrder::kHalves;     ///< order of the rows of experts.gate_up_proj
-  double swiglu_limit = 0;  ///< limit at which routed experts clamp gate and up; 0 for none
-  double swiglu_slope = 1;  ///< factor of the gate within its sigmoid, where a limit is set
+  SwigluClamp swiglu_clamp = SwigluClamp::kGate;
+  SwigluLimits swiglu_limits;  ///< limits of MLPs in all layers
+  /// Limits of each layer, where these are not the same in all; otherwise empty. of_layer() has a layer's.
+  std::vector<SwigluLimits> limits_by_layer;
+  double swiglu_slope = 1;  ///< factor of a clamped gate within its sigmoid
   RouterConfig router;
   /// Whether experts precede the router in the module tree, and so in the manifest.
   bool experts_before_router = false;

@@ -21,19 +21,18 @@ at::Tensor activate(const at::Tensor& gate, const at::Tensor& up, const Gating& 
 
 struct SwiGlu : node::Function<SwiGlu> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& gate, const at::Tensor& up,
-                            std::int64_t activation) {
+                            const Gating& gating) {
     context->save_for_backward({gate, up});
-    context->saved_data["activation"] = activation;
-    return activate(gate, up, {.activation = static_cast<Activation>(activation)});
+    node::keep(context, gating);
+    return activate(gate, up, gating);
   }
 
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& grads) {
     const auto saved = context->get_saved_variables();
     at::Tensor d_gate = at::empty_like(saved[0]);
     at::Tensor d_up = at::empty_like(saved[1]);
-    on::swiglu_rows_backward(
-        saved[0], saved[1], grads[0].contiguous(), d_gate, d_up,
-        Gating{.activation = static_cast<Activation>(context->saved_data["activation"].toInt())});
+    on::swiglu_rows_backward(saved[0], saved[1], grads[0].contiguous(), d_gate, d_up,
+                             node::kept_gating(context));
     return {d_gate, d_up, {}};
   }
 };
@@ -55,12 +54,11 @@ struct SquaredRelu : node::Function<SquaredRelu> {
 }  // namespace
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, const Gating& gating) {
-  SLUICE_ASSERT(gating.has_gate() && !gating.has_limit() && !gating.interleaved,
-                "only experts clamp their gates");
+  SLUICE_ASSERT(gating.has_gate() && !gating.interleaved, "gates must lie in a matrix of their own");
   SLUICE_ASSERT(gate.dim() == 2 && gate.sizes() == up.sizes(), "gate and up must be matrices of one shape");
   if (!node::wants_graph(gate) && !node::wants_graph(up))
     return activate(gate.contiguous(), up.contiguous(), gating);
-  return SwiGlu::apply(gate.contiguous(), up.contiguous(), static_cast<std::int64_t>(gating.activation));
+  return SwiGlu::apply(gate.contiguous(), up.contiguous(), gating);
 }
 
 at::Tensor squared_relu(const at::Tensor& up) {

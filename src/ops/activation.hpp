@@ -7,8 +7,8 @@
 
 namespace sluice::ops {
 
-/// SwiGLU: silu(gate) * up for two tensors of one shape and dtype, or gelu(gate) * up if `gating`, which has a
-/// gate and no limit, says so; computed in float32, rounded once.
+/// SwiGLU: silu(gate) * up for two tensors of one shape and dtype, or what `gating`, which has a gate, makes of them;
+/// computed in float32, rounded once.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up, const Gating& gating = {});
 
 /// Activation of an MLP without a gate: relu(up)^2 of a matrix; computed in float32, rounded once.

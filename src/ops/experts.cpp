@@ -251,10 +251,7 @@ struct First : node::Function<First> {
     node::keep(context, "completion", inputs.parameters.completion);
     node::keep(context, "gate_up_bias", inputs.parameters.gate_up_bias);
     node::keep(context, "down_bias", inputs.parameters.down_bias);
-    context->saved_data["limit"] = static_cast<double>(inputs.parameters.gating.limit);
-    context->saved_data["slope"] = static_cast<double>(inputs.parameters.gating.slope);
-    context->saved_data["interleaved"] = inputs.parameters.gating.interleaved;
-    context->saved_data["activation"] = static_cast<std::int64_t>(inputs.parameters.gating.activation);
+    node::keep(context, inputs.parameters.gating);
     node::keep(context, "exchange", inputs.exchange);
     send(inputs.tokens, *inputs.exchange);
     return at::empty({0}, x.options());
@@ -263,14 +260,10 @@ struct First : node::Function<First> {
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list&) {
     const trace::Span span(trace::Kind::kOperation, "experts backward");
     ExchangeOfNode exchange(*node::kept_pointer<TokenExchange>(context, "exchange"));
-    const Gating gating{static_cast<float>(context->saved_data["limit"].toDouble()),
-                        static_cast<float>(context->saved_data["slope"].toDouble()),
-                        context->saved_data["interleaved"].toBool(),
-                        static_cast<Activation>(context->saved_data["activation"].toInt())};
     auto [d_x, d_weights] = receive_and_run_backward(
         {node::kept_weight(context, "gate_up"), node::kept_weight(context, "down"),
          node::kept_pointer<const ExpertCompletion>(context, "completion"),
-         node::kept(context, "gate_up_bias"), node::kept(context, "down_bias"), gating},
+         node::kept(context, "gate_up_bias"), node::kept(context, "down_bias"), node::kept_gating(context)},
         exchange);
     return {d_x, d_weights, {}};
   }

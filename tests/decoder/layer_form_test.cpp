@@ -10,6 +10,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -79,20 +80,21 @@ TEST_F(LayerFormTest, a_layer_without_a_mixer_has_no_cache) {
   EXPECT_TRUE(cache.can_be_shortened());
 }
 
-/// A model without gates, of a dense layer and one with experts and a shared expert.
-ModelDescription without_gates() {
+/// A model of a dense layer and one with experts and a shared expert, after `change` of its config.
+template <class Change>
+ModelDescription with_all_mlps(const Change& change) {
   ModelDescription model = test::described(nlohmann::json::object(), DType::kFloat32, {});
-  model.config.mlp_activation = MlpActivation::kSquaredRelu;
   model.config.layers = {MlpKind::kDense, MlpKind::kMoe};
   model.config.intermediate_size = 20;
   model.config.shared_expert_intermediate_size = 12;
+  change(model.config);
   model.manifest = describe_decoder(model.config, DType::kFloat32);
   return model;
 }
 
-class UngatedTest : public LayerFormTest {
+class MlpFormTest : public LayerFormTest {
  protected:
-  UngatedTest() : LayerFormTest(without_gates()) {}
+  using LayerFormTest::LayerFormTest;
 
   [[nodiscard]] at::Tensor weight(int layer, std::string_view name) const {
     return views_[layer_tensor_name(layer, name)].value;
@@ -110,6 +112,27 @@ class UngatedTest : public LayerFormTest {
     EXPECT_FALSE(at::allclose(added, at::zeros_like(added), 0, 1e-3));
   }
 
+  /// What routed experts make of x, each of them of_expert(number).
+  template <class Expert>
+  [[nodiscard]] at::Tensor routed(const at::Tensor& x, const Expert& of_expert) const {
+    const ModelConfig& config = model_.description.config;
+    const at::Tensor probabilities = at::softmax(at::mm(x, weight(1, "mlp.gate.weight").t()), 1);
+    auto [weights, chosen] = probabilities.topk(config.experts_per_token, 1);
+    if (config.router.normalize) weights = weights / weights.sum(1, true);
+    at::Tensor sum = at::zeros_like(x);
+    for (std::int64_t expert = 0; expert < config.experts; ++expert)
+      sum = sum + of_expert(expert) * (weights * chosen.eq(expert)).sum(1, true);
+    return sum;
+  }
+};
+
+class UngatedTest : public MlpFormTest {
+ protected:
+  UngatedTest()
+      : MlpFormTest(
+            with_all_mlps([](ModelConfig& config) { config.mlp_activation = MlpActivation::kSquaredRelu; })) {
+  }
+
   static at::Tensor mlp(const at::Tensor& x, const at::Tensor& up, const at::Tensor& down) {
     return at::mm(at::relu(at::mm(x, up.t())).square(), down.t());
   }
@@ -120,17 +143,44 @@ TEST_F(UngatedTest, a_dense_layer_squares_the_relu_of_its_one_projection) {
 }
 
 TEST_F(UngatedTest, so_do_routed_and_shared_experts) {
-  const ModelConfig& config = model_.description.config;
   const at::Tensor x = normalised(1), up = weight(1, "mlp.experts.up_proj"),
                    down = weight(1, "mlp.experts.down_proj");
-  at::Tensor added = mlp(x, weight(1, "mlp.shared_experts.up_proj.weight"),
-                         weight(1, "mlp.shared_experts.down_proj.weight"));
-  const at::Tensor probabilities = at::softmax(at::mm(x, weight(1, "mlp.gate.weight").t()), 1);
-  auto [weights, chosen] = probabilities.topk(config.experts_per_token, 1);
-  if (config.router.normalize) weights = weights / weights.sum(1, true);
-  for (std::int64_t expert = 0; expert < config.experts; ++expert)
-    added = added + mlp(x, up[expert], down[expert]) * (weights * chosen.eq(expert)).sum(1, true);
-  expect_adds(1, added);
+  const at::Tensor shared = mlp(x, weight(1, "mlp.shared_experts.up_proj.weight"),
+                                weight(1, "mlp.shared_experts.down_proj.weight"));
+  expect_adds(1, shared + routed(x, [&](std::int64_t expert) { return mlp(x, up[expert], down[expert]); }));
+}
+
+/// Limits of the silu and of up that are another in each MLP, and low enough to cut off many numbers.
+class LimitedTest : public MlpFormTest {
+ protected:
+  LimitedTest()
+      : MlpFormTest(with_all_mlps([](ModelConfig& config) {
+          config.swiglu_clamp = SwigluClamp::kSilu;
+          config.limits_by_layer = {{.dense = 0.2}, {.experts = 0.3, .shared_expert = 0.1}};
+        })) {}
+
+  static at::Tensor mlp(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up,
+                        const at::Tensor& down, double limit) {
+    const at::Tensor silu = at::silu(at::mm(x, gate.t())), factor = at::mm(x, up.t());
+    EXPECT_TRUE(silu.gt(limit).any().item<bool>() && factor.lt(-limit).any().item<bool>());
+    return at::mm(silu.clamp_max(limit) * factor.clamp(-limit, limit), down.t());
+  }
+  [[nodiscard]] at::Tensor mlp(const at::Tensor& x, int layer, const std::string& name, double limit) const {
+    return mlp(x, weight(layer, name + ".gate_proj.weight"), weight(layer, name + ".up_proj.weight"),
+               weight(layer, name + ".down_proj.weight"), limit);
+  }
+};
+
+TEST_F(LimitedTest, dense_layers_clamp_at_their_limit) { expect_adds(0, mlp(normalised(0), 0, "mlp", 0.2)); }
+
+TEST_F(LimitedTest, routed_and_shared_experts_clamp_each_at_theirs) {
+  const at::Tensor x = normalised(1), gate_up = weight(1, "mlp.experts.gate_up_proj"),
+                   down = weight(1, "mlp.experts.down_proj");
+  const at::Tensor of_experts = routed(x, [&](std::int64_t expert) {
+    const auto halves = gate_up[expert].chunk(2, 0);
+    return mlp(x, halves[0], halves[1], down[expert], 0.3);
+  });
+  expect_adds(1, of_experts + mlp(x, 1, "mlp.shared_experts", 0.1));
 }
 
 }  // namespace

@@ -66,5 +66,14 @@ TEST(AgreedSettings, differ_with_whatever_changes_numbers_and_no_shape) {
     EXPECT_NE(agreed_text(change), agreed_text()) << change;
 }
 
+TEST(AgreedSettings, tell_the_limits_of_mlps_by_layer_where_there_are_any) {
+  ModelConfig config = config_of(json::object());
+  EXPECT_EQ(text_of(agreed_settings(config)).find("limit"), std::string::npos);
+  config.swiglu_clamp = SwigluClamp::kSilu;
+  config.limits_by_layer = {{}, {.experts = 4, .shared_expert = 5}};
+  const std::string text = text_of(agreed_settings(config));
+  EXPECT_NE(text.find("swiglu_limit = 0, 4/5/0\nclamp of MLPs = behind silu\n"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace sluice

@@ -108,7 +108,7 @@ TEST(GptOss, absent_keys_have_transformers_defaults) {
   EXPECT_EQ(config.key_value_heads, 8);
   EXPECT_EQ(config.rms_norm_eps, 1e-5);
   EXPECT_EQ(config.sliding_window, 128);
-  EXPECT_EQ(config.swiglu_limit, 7.0);
+  EXPECT_EQ(config.swiglu_limits.experts, 7.0);
   EXPECT_EQ(config.swiglu_slope, 1.702);
 }
 

@@ -112,21 +112,26 @@ Parameters laid_out_with_biases(at::ScalarType dtype) {
           parameter_of({kExperts, kHidden}, 3 * kMatrix + 2 * kInner)};
 }
 
-ExpertParameters limited(const Parameters& p, bool interleaved = false) {
-  return {p[0], p[1], nullptr, p[2], p[3], {0.8F, 1.702F, interleaved}};
+constexpr Gating kLimitedGates{0.8F, 1.702F}, kLimitedInTurn{0.8F, 1.702F, /*interleaved=*/true},
+    kLimitedSilus{.limit = 0.8F, .clamp = Clamp::kSilu};
+
+ExpertParameters limited(const Parameters& p, const Gating& gating = kLimitedGates) {
+  return {p[0], p[1], nullptr, p[2], p[3], gating};
 }
 
-/// transformers' GptOssExperts, whose gate and up are interleaved, or the same with halves.
+/// transformers' GptOssExperts, whose gate and up are interleaved, or the same with halves; or Step3p7Experts.
 at::Tensor limited_formula(const Tensors& in, const Tensors& p, const at::Tensor& experts,
-                           bool interleaved = false) {
+                           const Gating& gating) {
   at::Tensor sum = at::zeros_like(in[0]);
   for (std::int64_t e = 0; e < kExperts; ++e) {
     const at::Tensor joint = at::mm(in[0], p[0][e].t()) + p[2][e];
     const auto part = [&](std::int64_t i) {
-      return interleaved ? joint.slice(1, i, 2 * kInner, 2) : joint.narrow(1, i * kInner, kInner);
+      return gating.interleaved ? joint.slice(1, i, 2 * kInner, 2) : joint.narrow(1, i * kInner, kInner);
     };
     const at::Tensor gate = part(0).clamp_max(0.8), up = part(1).clamp(-0.8, 0.8);
-    const at::Tensor output = at::mm((up + 1) * gate * at::sigmoid(gate * 1.702), p[1][e].t()) + p[3][e];
+    const at::Tensor inner = gating.clamp == Clamp::kSilu ? at::silu(part(0)).clamp_max(0.8) * up
+                                                          : (up + 1) * gate * at::sigmoid(gate * 1.702);
+    const at::Tensor output = at::mm(inner, p[1][e].t()) + p[3][e];
     sum = sum + output * (in[1] * experts.eq(e).to(in[1].scalar_type())).sum(1, true);
   }
   return sum;
@@ -135,15 +140,18 @@ at::Tensor limited_formula(const Tensors& in, const Tensors& p, const at::Tensor
 // Numbers that lie at a limit but for rounding have a gradient or none: none of these do.
 TEST(Experts, have_biases_and_numbers_that_are_cut_off) {
   static test::NoExchange all_here;
-  const at::Tensor chosen = two_choices(43);
-  for (const bool interleaved : {false, true})
-    expect_matches(
-        [&](const Tensors& in, const Parameters& p) {
-          return experts(in[0], limited(p, interleaved), {chosen, in[1].to(at::kFloat), {}}, all_here);
-        },
-        [&](const Tensors& in, const Tensors& p) { return limited_formula(in, p, chosen, interleaved); },
-        {numbers({43, kHidden}), numbers({43, 2}, at::kFloat, 2).abs() + 0.1},
-        laid_out_with_biases(at::kFloat));
+  // 43 tokens are rows of a product of many; 3 are few, as in answers.
+  for (const std::int64_t tokens : {3, 43})
+    for (const Gating& gating : {kLimitedGates, kLimitedInTurn, kLimitedSilus}) {
+      const at::Tensor chosen = two_choices(tokens);
+      expect_matches(
+          [&](const Tensors& in, const Parameters& p) {
+            return experts(in[0], limited(p, gating), {chosen, in[1].to(at::kFloat), {}}, all_here);
+          },
+          [&](const Tensors& in, const Tensors& p) { return limited_formula(in, p, chosen, gating); },
+          {numbers({tokens, kHidden}), numbers({tokens, 2}, at::kFloat, 2).abs() + 0.1},
+          laid_out_with_biases(at::kFloat));
+    }
 }
 
 /// Output, gradients of tokens and weights, and those of the parameters of two experts of 700 columns.
@@ -187,9 +195,9 @@ TEST(Experts, with_biases_round_them_to_the_dtype) {
   const at::Tensor weights = numbers({43, 2}, at::kBFloat16, 2).abs() + 0.1;
   Tensors wide;
   for (const Parameter& parameter : p) wide.push_back(parameter.value.to(at::kDouble));
-  for (const bool interleaved : {false, true})
-    expect_close(experts(x, limited(p, interleaved), {chosen, weights.to(at::kFloat), {}}, all_here),
-                 limited_formula({x.to(at::kDouble), weights.to(at::kDouble)}, wide, chosen, interleaved));
+  for (const Gating& gating : {kLimitedGates, kLimitedInTurn, kLimitedSilus})
+    expect_close(experts(x, limited(p, gating), {chosen, weights.to(at::kFloat), {}}, all_here),
+                 limited_formula({x.to(at::kDouble), weights.to(at::kDouble)}, wide, chosen, gating));
 }
 
 TEST(Experts, in_turn_have_their_biases_complete_before_the_next_one) {

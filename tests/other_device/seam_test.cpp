@@ -198,6 +198,14 @@ TEST_P(OtherDeviceSeam, swiglu_rows) {
   expect_same(
       {joint, at::empty({5, 7}, joint.options())},
       SLUICE_BOTH(processor::swiglu_rows(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1], {0.5F, 1.7F})));
+  constexpr Gating kLimitedSilu{.limit = 0.3F, .clamp = Clamp::kSilu};
+  expect_same(
+      {joint, at::empty({5, 7}, joint.options())},
+      SLUICE_BOTH(processor::swiglu_rows(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1], kLimitedSilu)));
+  expect_same(
+      {joint, numbers({5, 7}), at::empty_like(joint)},
+      SLUICE_BOTH(processor::swiglu_rows_backward(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1],
+                                                  x[2].narrow(1, 0, 7), x[2].narrow(1, 7, 7), kLimitedSilu)));
   expect_same({joint, numbers({5, 7}), at::empty_like(joint)},
               SLUICE_BOTH(processor::swiglu_rows_backward(x[0].narrow(1, 0, 7), x[0].narrow(1, 7, 7), x[1],
                                                           x[2].narrow(1, 0, 7), x[2].narrow(1, 7, 7))));
@@ -373,7 +381,8 @@ at::Tensor part_of(const at::Tensor& joint, std::int64_t part, const Gating& gat
 TEST_P(OtherDeviceSeam, biases_and_activations_of_experts) {
   for (const Gating& gating :
        {Gating{0.5F, 1.7F}, Gating{0.5F, 1.7F, /*interleaved=*/true},
-        Gating{.activation = Activation::kGeluTanh}, Gating{.activation = Activation::kSquaredRelu}}) {
+        Gating{.limit = 0.3F, .clamp = Clamp::kSilu}, Gating{.activation = Activation::kGeluTanh},
+        Gating{.activation = Activation::kSquaredRelu}}) {
     const ExpertRows here = rows_of_two_experts(choices_of_experts()),
                      there = rows_of_two_experts(on_device(choices_of_experts()));
     const RowBlock& all = there.blocks().front();

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 namespace sluice::blocks::experts {
 namespace {
@@ -18,6 +19,20 @@ std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t elements =
       swiglu_elements(config, config.expert_hidden_size(), config.expert_intermediate_size);
   return slots * 8 + std::min(rows, slots) * elements * pass.element_bytes;
+}
+
+/// Limits of one layer: that of routed experts, and those of others if there are any.
+std::string limits_text(const SwigluLimits& limits) {
+  if (limits.shared_expert == 0 && limits.dense == 0) return fmt::format("{}", limits.experts);
+  return fmt::format("{}/{}/{}", limits.experts, limits.shared_expert, limits.dense);
+}
+
+std::string limits_text(const ModelConfig& config) {
+  if (config.limits_by_layer.empty()) return limits_text(config.swiglu_limits);
+  std::string out;
+  for (const SwigluLimits& limits : config.limits_by_layer)
+    out += (out.empty() ? "" : ", ") + limits_text(limits);
+  return out;
 }
 
 }  // namespace
@@ -42,9 +57,12 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
 std::vector<Setting> settings(const ModelConfig& config) {
   std::vector<Setting> out;
   if (config.gate_up_order == GateUpOrder::kInterleaved) out.push_back({"gate_up_order", "interleaved"});
-  if (config.swiglu_limit == 0) return out;
-  out.push_back({"swiglu_limit", fmt::format("{}", config.swiglu_limit)});
-  out.push_back({"swiglu_alpha", fmt::format("{}", config.swiglu_slope)});
+  if (config.limits_by_layer.empty() && config.swiglu_limits == SwigluLimits{}) return out;
+  out.push_back({"swiglu_limit", limits_text(config)});
+  if (config.swiglu_clamp == SwigluClamp::kSilu)
+    out.push_back({"clamp of MLPs", "behind silu"});
+  else
+    out.push_back({"swiglu_alpha", fmt::format("{}", config.swiglu_slope)});
   return out;
 }
 

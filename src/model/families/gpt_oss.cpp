@@ -23,7 +23,7 @@ void read_clamped_experts(const ConfigReader& config, ModelConfig& model) {
     config.refuse(kOtherSpelling, fmt::format("num_experts_per_tok = {}", model.experts_per_token));
   model.expert_bias = true;
   model.gate_up_order = GateUpOrder::kInterleaved;
-  model.swiglu_limit = config.positive({"swiglu_limit"}, 7.0);
+  model.swiglu_limits.experts = config.positive({"swiglu_limit"}, 7.0);
   model.swiglu_slope = config.positive({"swiglu_alpha"}, 1.702);
   // A softmax over the logits of the chosen experts equals one over all logits, divided by the sum over the
   // chosen ones.

@@ -11,11 +11,22 @@ namespace sluice::ops::arithmetic {
 /// Coefficients of the gate and of its cube in the exponent of GELU: 2 sqrt(2 / pi), and 0.044715 times that.
 constexpr float kGeluLinear = 1.5957691216057308F, kGeluCubic = 0.07135481627159841F;
 
+/// The up number clamped to [-limit, limit].
+SLUICE_ELEMENT float cut_up(float up, float limit) {
+  return up > limit ? limit : (up < -limit ? -limit : up);
+}
+
+/// What gates share whose activation, cut_gate(gate) * sigmoid(exponent(cut_gate(gate))), has no limit.
+struct UncutActivation {
+  SLUICE_ELEMENT float cut_activation(float activation) const { return activation; }
+};
+
 /// What gates without a limit share.
-struct UnlimitedGate {
+struct UnlimitedGate : UncutActivation {
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate; }
   SLUICE_ELEMENT float factor(float up) const { return up; }
-  SLUICE_ELEMENT float through_gate(float /*gate*/, float grad) const { return grad; }
+  /// Returns the gradient of the gate for `grad`, that of a gate whose `activation` was not cut.
+  SLUICE_ELEMENT float through_gate(float /*gate*/, float /*activation*/, float grad) const { return grad; }
   SLUICE_ELEMENT float through_up(float /*up*/, float grad) const { return grad; }
 };
 
@@ -27,18 +38,35 @@ struct PlainGate : UnlimitedGate {
 };
 
 /// SwiGLU with inputs that are clamped at a limit.
-struct LimitedGate {
+struct LimitedGate : UncutActivation {
   float limit, slope;
 
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate > limit ? limit : gate; }
   /// Returns the factor of the activated gate.
-  SLUICE_ELEMENT float factor(float up) const {
-    return (up > limit ? limit : (up < -limit ? -limit : up)) + 1.0F;
-  }
+  SLUICE_ELEMENT float factor(float up) const { return cut_up(up, limit) + 1.0F; }
   /// Returns the argument of the sigmoid that multiplies the clamped gate.
   SLUICE_ELEMENT float exponent(float cut) const { return cut * slope; }
   SLUICE_ELEMENT float growth(float /*cut*/, float exponent) const { return exponent; }
-  SLUICE_ELEMENT float through_gate(float gate, float grad) const { return gate > limit ? 0.0F : grad; }
+  SLUICE_ELEMENT float through_gate(float gate, float /*activation*/, float grad) const {
+    return gate > limit ? 0.0F : grad;
+  }
+  SLUICE_ELEMENT float through_up(float up, float grad) const { return std::abs(up) > limit ? 0.0F : grad; }
+};
+
+/// SwiGLU whose two factors are clamped at a limit: the silu of the gate, and the up number.
+struct LimitedSilu {
+  float limit;
+
+  SLUICE_ELEMENT float cut_gate(float gate) const { return gate; }
+  SLUICE_ELEMENT float cut_activation(float activation) const {
+    return activation > limit ? limit : activation;
+  }
+  SLUICE_ELEMENT float factor(float up) const { return cut_up(up, limit); }
+  SLUICE_ELEMENT float exponent(float cut) const { return cut; }
+  SLUICE_ELEMENT float growth(float /*cut*/, float exponent) const { return exponent; }
+  SLUICE_ELEMENT float through_gate(float /*gate*/, float activation, float grad) const {
+    return activation > limit ? 0.0F : grad;
+  }
   SLUICE_ELEMENT float through_up(float up, float grad) const { return std::abs(up) > limit ? 0.0F : grad; }
 };
 
@@ -52,13 +80,15 @@ struct GeluGate : UnlimitedGate {
 
 /// relu(up)^2, for a gate that is the up number itself: relu(gate) * relu(up), with a sigmoid of 1. The gradient
 /// through either of the two factors is half of the whole, and each gets the whole.
-struct SquaredRelu {
+struct SquaredRelu : UncutActivation {
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate > 0 ? gate : 0.0F; }
   SLUICE_ELEMENT float factor(float up) const { return up > 0 ? up : 0.0F; }
   /// Returns a number whose sigmoid is 1 in float32.
   SLUICE_ELEMENT float exponent(float /*cut*/) const { return 100.0F; }
   SLUICE_ELEMENT float growth(float /*cut*/, float /*exponent*/) const { return 0; }
-  SLUICE_ELEMENT float through_gate(float /*gate*/, float grad) const { return 2 * grad; }
+  SLUICE_ELEMENT float through_gate(float /*gate*/, float /*activation*/, float grad) const {
+    return 2 * grad;
+  }
   SLUICE_ELEMENT float through_up(float /*up*/, float grad) const { return 2 * grad; }
 };
 
@@ -67,8 +97,10 @@ template <class F>
 void with_gate(const Gating& gating, F&& f) {
   if (!gating.has_gate())
     f(SquaredRelu{});
+  else if (gating.has_limit() && gating.clamp == Clamp::kSilu)
+    f(LimitedSilu{gating.limit});
   else if (gating.has_limit())
-    f(LimitedGate{gating.limit, gating.slope});
+    f(LimitedGate{{}, gating.limit, gating.slope});
   else if (gating.activation == Activation::kGeluTanh)
     f(GeluGate{});
   else

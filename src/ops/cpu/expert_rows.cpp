@@ -29,13 +29,13 @@ SLUICE_VECTOR_CLONES float weighted_backward_row(T* gate, T* up, T* d_activation
 #pragma omp simd reduction(+ : dot)
     for (std::int64_t i = 0; i < count; ++i) {
       const float cut = form.cut_gate(g[i]), exponent = form.exponent(cut), factor = form.factor(u[i]);
-      const float s = kernel::sigmoid(exponent), silu = cut * s;
+      const float s = kernel::sigmoid(exponent), uncut = cut * s, silu = form.cut_activation(uncut);
       const float activation = kernel::rounded<T>(silu * factor);
       const float weighted = kernel::rounded<T>(d[i] * weight);
       dot += activation * d[i];
       d[i] = activation * weight;
-      g[i] =
-          form.through_gate(g[i], weighted * factor * s * (1.0F + form.growth(cut, exponent) * (1.0F - s)));
+      g[i] = form.through_gate(g[i], uncut,
+                               weighted * factor * s * (1.0F + form.growth(cut, exponent) * (1.0F - s)));
       u[i] = form.through_up(u[i], weighted * silu);
     }
     kernel::store_row(g, count, gate + begin);

@@ -11,8 +11,8 @@ template <class T, class Gate>
 SLUICE_VECTOR_CLONES void forward_row(const T* gate, const T* up, T* out, std::int64_t width, Gate form) {
   for (std::int64_t i = 0; i < width; ++i) {
     const float g = form.cut_gate(kernel::load(gate[i]));
-    out[i] =
-        kernel::store_result<T>(g * kernel::sigmoid(form.exponent(g)) * form.factor(kernel::load(up[i])));
+    const float activation = form.cut_activation(g * kernel::sigmoid(form.exponent(g)));
+    out[i] = kernel::store_result<T>(activation * form.factor(kernel::load(up[i])));
   }
 }
 
@@ -23,8 +23,9 @@ SLUICE_VECTOR_CLONES void backward_row(const T* gate, const T* up, const T* d_ou
     const float g = kernel::load(gate[i]), u = kernel::load(up[i]), d = kernel::load(d_out[i]);
     const float cut = form.cut_gate(g), exponent = form.exponent(cut), s = kernel::sigmoid(exponent);
     const float by_gate = d * form.factor(u) * s * (1.0F + form.growth(cut, exponent) * (1.0F - s));
-    d_gate[i] = kernel::store_result<T>(form.through_gate(g, by_gate));
-    d_up[i] = kernel::store_result<T>(form.through_up(u, d * cut * s));
+    const float activation = cut * s;
+    d_gate[i] = kernel::store_result<T>(form.through_gate(g, activation, by_gate));
+    d_up[i] = kernel::store_result<T>(form.through_up(u, d * form.cut_activation(activation)));
   }
 }
 

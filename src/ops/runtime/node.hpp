@@ -3,6 +3,7 @@
 
 #include "ops/documents.hpp"
 #include "ops/parameter.hpp"
+#include "ops/runtime/gating.hpp"
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -47,6 +48,21 @@ inline void keep(AutogradContext* context, const Documents& documents) {
 inline Documents kept_documents(AutogradContext* context) {
   return {context->saved_data["documents"].toTensor(), context->saved_data["documents.bounds"].toTensor(),
           context->saved_data["documents.longest"].toInt()};
+}
+
+inline void keep(AutogradContext* context, const Gating& gating) {
+  context->saved_data["gating.limit"] = static_cast<double>(gating.limit);
+  context->saved_data["gating.slope"] = static_cast<double>(gating.slope);
+  context->saved_data["gating.interleaved"] = gating.interleaved;
+  context->saved_data["gating.activation"] = static_cast<std::int64_t>(gating.activation);
+  context->saved_data["gating.clamp"] = static_cast<std::int64_t>(gating.clamp);
+}
+inline Gating kept_gating(AutogradContext* context) {
+  return {.limit = static_cast<float>(context->saved_data["gating.limit"].toDouble()),
+          .slope = static_cast<float>(context->saved_data["gating.slope"].toDouble()),
+          .interleaved = context->saved_data["gating.interleaved"].toBool(),
+          .activation = static_cast<Activation>(context->saved_data["gating.activation"].toInt()),
+          .clamp = static_cast<Clamp>(context->saved_data["gating.clamp"].toInt())};
 }
 
 /// Whether a node with this input would be part of a graph.
