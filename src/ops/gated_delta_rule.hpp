@@ -18,9 +18,10 @@ struct DeltaRuleInputs {
 
 /// Gated delta rule per value head, with a state S [dk, dv] that is zero where a document begins:
 ///     S_t = e^g_t S_(t-1) + beta_t k_t (v_t - (e^g_t S_(t-1))^T k_t)^T,   out_t = S_t^T q_t / sqrt(dk)
-/// where a decay by channel is one for each row of S. Computed chunk by chunk in float32 as transformers' torch_chunk_gated_delta_rule; the result is [b, L, hv,
-/// dv] in v's dtype. Keeps its inputs and the state before each chunk, b * hv * dk * dv floats per 64 tokens;
-/// backward makes the graph of one chunk at a time, on a device of eight.
+/// where a decay by channel is one for each row of S. Computed chunk by chunk in float32 as transformers'
+/// torch_chunk_gated_delta_rule; the result is [b, L, hv, dv] in v's dtype. Keeps its inputs and the state before
+/// each chunk, b * hv * dk * dv floats per 64 tokens; backward makes the graph of one chunk at a time, on a device
+/// of eight.
 [[nodiscard]] at::Tensor gated_delta_rule(const DeltaRuleInputs& inputs, const Documents& documents = {});
 
 /// gated_delta_rule() of sequences that are continued from `state` [b, hv, dk, dv] float32 (zeros at first),

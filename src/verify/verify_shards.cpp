@@ -44,8 +44,8 @@ struct ReadEntry {
   std::span<PlacedPart> parts;
 };
 
-/// Calls visit(ranges) with the ranges of each entry, in the order of the files: first those in shards, then those that
-/// every rank holds whole.
+/// Calls visit(ranges) with the ranges of each entry, in the order of the files: first those in shards, then those
+/// that every rank holds whole.
 template <class Visit>
 void for_each_entry(const CheckpointMatch& match, Visit visit) {
   for (const std::vector<MatchedEntry>* entries : {&match.entries, &match.buffers})

@@ -11,8 +11,9 @@ struct ChannelDecays {
   at::Tensor q, k, log_decay;
 };
 
-/// Computes all of `products`, which are dense. The first half of a chunk's tokens and the second half are decayed to the middle and from
-/// it, then each half is halved itself: so every factor is at most 1, and every exponent a sum, never a difference.
+/// Computes all of `products`, which are dense. The first half of a chunk's tokens is decayed to the middle and the
+/// second half from it, then each half is halved itself: so every factor is at most 1, and every exponent a sum,
+/// never a difference.
 void channel_products(const ChannelDecays& inputs, const ChannelProducts& products);
 
 /// Computes all of `grads`, the gradients of the inputs, for dense ones of the products, of which only what may
