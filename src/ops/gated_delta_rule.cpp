@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
 #include "ops/channel_products.hpp"
+#include "ops/decay.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
@@ -98,15 +99,15 @@ Decays within_documents(Decays all, const at::Tensor& document) {
 Decays decays_of(const at::Tensor& g, const at::Tensor& document) {
   const at::Tensor last = g.narrow(-2, g.size(-2) - 1, 1);
   // Differences above the diagonal are positive and could overflow before they are masked.
-  return within_documents({(g - g.transpose(-1, -2)).tril().exp().tril(), g.exp(), (last - g).exp()},
-                          document);
+  return within_documents(
+      {decay_of((g - g.transpose(-1, -2)).tril()).tril(), decay_of(g), decay_of(last - g)}, document);
 }
 
 /// Decays by channel for log decays [b, hv, c, dk]. Sums of them may be large beside the few of weak decays that
 /// count, so that none is the difference of two.
 Decays channel_decays_of(const at::Tensor& log_decay, const at::Tensor& document) {
   const at::Tensor later = at::constant_pad_nd(log_decay.narrow(-2, 1, log_decay.size(-2) - 1), {0, 0, 0, 1});
-  return within_documents({{}, log_decay.cumsum(-2).exp(), later.flip(-2).cumsum(-2).flip(-2).exp()},
+  return within_documents({{}, decay_of(log_decay.cumsum(-2)), decay_of(later.flip(-2).cumsum(-2).flip(-2))},
                           document);
 }
 

@@ -3,6 +3,7 @@
 #include "base/round.hpp"
 #include "ops/cpu/kernel.hpp"
 #include "ops/cpu/lanes.hpp"
+#include "ops/cpu/scan_decays.hpp"
 
 #include <algorithm>
 #include <array>
@@ -60,7 +61,7 @@ struct TokenRows {
 /// Sets factors[i] = e^sums[i], then adds a row to the sums.
 SLUICE_ELEMENT void decay_and_add(float* sums, const float* added, std::int64_t width, float* factors) {
   for (std::int64_t i = 0; i < width; ++i) {
-    factors[i] = kernel::exponential_below(sums[i]);
+    factors[i] = decay_of(sums[i]);
     sums[i] += added[i];
   }
 }
@@ -69,7 +70,7 @@ SLUICE_ELEMENT void decay_and_add(float* sums, const float* added, std::int64_t 
 SLUICE_ELEMENT void add_and_decay(float* sums, const float* added, std::int64_t width, float* factors) {
   for (std::int64_t i = 0; i < width; ++i) {
     sums[i] += added[i];
-    factors[i] = kernel::exponential_below(sums[i]);
+    factors[i] = decay_of(sums[i]);
   }
 }
 

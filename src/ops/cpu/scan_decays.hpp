@@ -1,9 +1,18 @@
 // Decays between the tokens of a chunk of a scan.
 #pragma once
 
+#include "ops/cpu/kernel.hpp"
+#include "ops/decay.hpp"
+
 #include <ATen/core/Tensor.h>
 
 namespace sluice::ops::cpu {
+
+/// Returns ops::decay_of() of one number.
+SLUICE_ELEMENT float decay_of(float log_decay) {
+  const float decay = kernel::exponential_below(log_decay);
+  return log_decay <= static_cast<float>(kLeastLogDecay) ? 0.0F : decay;
+}
 
 /// Computes decays [b, heads, t, t] float32, all of it: e^(sums_i - sums_j) in row i for tokens j up to i of its
 /// document, otherwise 0. `sums` [b, heads, t] float64: log decays summed from the chunk's first token, whose
