@@ -20,12 +20,15 @@ namespace {
 /// Activations of a layer's two halves.
 struct LayerHalves : LayerActivationSizes {
   bool is_moe = false;
+  /// Whether it has both, so that hidden states between them are neither its input nor its output.
+  bool has_both = false;
 };
 
 std::vector<LayerHalves> layer_halves(const ModelConfig& model, const PassSize& pass) {
   std::vector<LayerHalves> layers;
   for (int layer = 0; layer < model.layer_count(); ++layer)
-    layers.push_back({layer_activations(model, layer, pass), model.has_experts(layer)});
+    layers.push_back({layer_activations(model, layer, pass), model.has_experts(layer),
+                      model.has_mixer(layer) && model.has_mlp(layer)});
   // A norm behind a branch keeps the branch, and its gradient passes through.
   for (LayerHalves& layer : layers)
     for (BlockActivations* half : {&layer.mixer, &layer.mlp}) {
@@ -179,7 +182,7 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
     if (work.trains) kept += tokens * (hidden * size + layer.mlp.choice_bytes);
     if (keeps_attention) kept += tokens * std::exchange(layer.mixer.recorded, 0) * size;
     if (work.trains && !keeps_graphs && layer.is_moe && model.branch_norms) kept += tokens * hidden * size;
-    if (keeps_halves) kept += tokens * hidden * size;
+    if (keeps_halves && layer.has_both) kept += tokens * hidden * size;
     if (keeps_graphs)
       kept += tokens * (std::exchange(layer.mixer.kept, 0) + std::exchange(layer.mlp.kept, 0)) * size;
     const bool both_halves = !keeps_halves || (layer.is_moe && load.group_ranks > 1);

@@ -35,12 +35,13 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t width = mamba.width(), mixed = mamba.mixed(), chunk = kDeltaChunkPositions;
   const std::int64_t float_bytes = size_of(DType::kFloat32);
   const std::int64_t states = divide_up(pass.length, chunk) * width * mamba.state_dim * float_bytes;
-  // Kept are the block's input, what it is projected to, the convolution's inputs and outputs, the gate, what the
-  // scan, the gate and the norm make, steps and decays in float32, and the state before each chunk.
+  // Kept are the block's input, the convolution's inputs and outputs, the gate, what the scan, the gate and the norm
+  // make, steps and decays in float32, and the state before each chunk. The most beside these is what the input is
+  // projected to, in forward; gradients take the place of what their operations kept.
   return {
-      .kept = config.hidden_size + 3 * mixed + 5 * width + 8 * mamba.heads +
+      .kept = config.hidden_size + 2 * mixed + 4 * width + 8 * mamba.heads +
               divide_up(states, pass.length * pass.element_bytes),
-      .passed = 3 * mixed + 3 * width,
+      .passed = mixed + width + 8 * mamba.heads,
       .working_bytes = pass.sequences * float_bytes *
                        (7 * mamba.heads * chunk * chunk + 9 * chunk * width + 4 * width * mamba.state_dim)};
 }
