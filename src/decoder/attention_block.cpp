@@ -23,6 +23,16 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
   return block_norm(config, x.flatten(2), weight).view(x.sizes());
 }
 
+/// Queries or keys, normalised and turned in the model's order.
+at::Tensor placed(const ModelConfig& config, const at::Tensor& x, const ops::Parameter& weight,
+                  const ops::RotaryTable& rotary) {
+  const auto turned = [&](const at::Tensor& heads) {
+    return rotary.cos.defined() ? ops::apply_rotary(heads, rotary) : heads;
+  };
+  return config.norms_behind_rotation ? normalised(config, turned(x), weight)
+                                      : turned(normalised(config, x, weight));
+}
+
 ops::AttentionForm form_of(const ModelConfig& config, const AttentionParameters& parameters) {
   return {config.score_factor.value_or(1 / std::sqrt(static_cast<double>(config.head_dim))),
           parameters.window, parameters.sinks};
@@ -44,20 +54,17 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
   const at::Tensor projected = project(parameters.q_proj, parameters.q_bias, config.attention_heads);
   const bool gated = config.attention_output_gate && !config.separate_gate;
   const at::Tensor queries =
-      normalised(config, gated ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm);
+      placed(config, gated ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm, rotary);
   const at::Tensor projected_keys = project(parameters.k_proj, parameters.k_bias, config.key_value_heads);
-  const at::Tensor keys = normalised(config, projected_keys, parameters.k_norm);
+  const at::Tensor keys = placed(config, projected_keys, parameters.k_norm, rotary);
   at::Tensor values = config.values_are_keys
                           ? projected_keys
                           : project(parameters.v_proj, parameters.v_bias, config.key_value_heads);
   if (config.value_norm) values = block_norm(config, values, parameters.v_norm);
-  const auto turned = [&](const at::Tensor& heads) {
-    return rotary.cos.defined() ? ops::apply_rotary(heads, rotary) : heads;
-  };
   at::Tensor gate;
   if (gated) gate = projected.narrow(3, config.head_dim, config.head_dim);
   if (config.separate_gate) gate = project(parameters.gate_proj, {}, config.attention_heads);
-  return {turned(queries), turned(keys), values, gate};
+  return {queries, keys, values, gate};
 }
 
 /// Factors of the output for the gate's projection, of which the softplus is computed in float32.

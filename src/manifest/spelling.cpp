@@ -7,9 +7,9 @@ namespace sluice {
 namespace {
 
 // A router's name that begins as another's comes first.
-constexpr std::array kPublishedExperts{kMixtralExperts, kErnieExperts,   kHy3Experts,  kBailingExperts,
-                                       kExaoneExperts,  kLagunaExperts,  kLfm2Experts, kGraniteExperts,
-                                       kGraniteTree,    kNemotronExperts};
+constexpr std::array kPublishedExperts{kMixtralExperts, kHunyuanExperts, kErnieExperts,   kHy3Experts,
+                                       kBailingExperts, kExaoneExperts,  kLagunaExperts,  kLfm2Experts,
+                                       kGraniteExperts, kGraniteTree,    kNemotronExperts};
 
 std::string between(std::string_view before, std::string_view text, std::string_view after) {
   return std::string(before).append(text).append(after);

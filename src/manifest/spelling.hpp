@@ -29,6 +29,10 @@ inline constexpr ExpertSpelling kErnieExperts{"mlp", "gate_proj", "up_proj", "do
 inline constexpr ExpertSpelling kHy3Experts{"mlp",         "gate_proj",   "up_proj",   "down_proj",
                                             "expert_bias", "router.gate", "shared_mlp"};
 
+/// Names in published checkpoints of Hunyuan, and in its module tree.
+inline constexpr ExpertSpelling kHunyuanExperts{
+    "mlp", "gate_proj", "up_proj", "down_proj", "gate.e_score_correction_bias", "gate.wg", "shared_mlp"};
+
 /// Names in published checkpoints of Trinity, and in its module tree.
 inline constexpr ExpertSpelling kAfmoeExperts{"mlp",       "gate_proj",   "up_proj",
                                               "down_proj", "expert_bias", "router.gate"};

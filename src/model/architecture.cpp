@@ -19,6 +19,7 @@
 #include "model/families/gpt_oss.hpp"
 #include "model/families/granitemoe.hpp"
 #include "model/families/granitemoehybrid.hpp"
+#include "model/families/hunyuan_v1_moe.hpp"
 #include "model/families/hy_v3.hpp"
 #include "model/families/laguna.hpp"
 #include "model/families/lfm2_moe.hpp"
@@ -63,6 +64,7 @@ constexpr std::array kArchitectures{
     Architecture{"gpt_oss", read_gpt_oss_config, describe_gpt_oss},
     Architecture{"granitemoe", read_granitemoe_config, describe_granitemoe},
     Architecture{"granitemoehybrid", read_granitemoehybrid_config, describe_granitemoehybrid},
+    Architecture{"hunyuan_v1_moe", read_hunyuan_v1_moe_config, describe_hunyuan_v1_moe},
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"kimi_k25", read_kimi_k25_config, describe_kimi_k25},

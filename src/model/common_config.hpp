@@ -27,6 +27,8 @@ struct CommonDefaults {
   /// Share of a head that is rotated, by default; nothing: all of it, and no key may say less.
   std::optional<double> partial_rotary_factor{};
   bool takes_attention_bias = false;  ///< whether attention_bias may be true
+  /// Whether 'dynamic' rotary scaling may have an alpha, which stretches theta whatever the length.
+  bool takes_ntk_alpha = false;
   /// Whether attention_dropout may be above 0: published by models that are not trained with it here.
   bool ignores_attention_dropout = false;
   const char* rms_norm_eps_key = "rms_norm_eps";

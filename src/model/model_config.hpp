@@ -186,6 +186,7 @@ struct ModelConfig {
   std::optional<RotaryConfig> sliding_rotary;
   LatentAttentionConfig latent_attention;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
+  bool norms_behind_rotation = false;  ///< whether queries and keys are rotated before their norms
   bool attention_bias = false;         ///< whether queries, keys and values of softmax attention have biases
   bool attention_output_bias = false;  ///< whether attention's output projection has a bias
   /// Whether each head has a sink: a logit that takes part in the softmax, but has no value.

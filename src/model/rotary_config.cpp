@@ -122,7 +122,14 @@ RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigRe
   rotary.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
   if (rotary.dim < 2 || (rotary.dim % 2 != 0 && !is_proportional))
     holder(kShare).refuse(kShare, fmt::format("an even part of head_dim = {}", head_dim));
-  if (nested) read_scaling(config, *nested, rotary);
+  if (nested && defaults.takes_ntk_alpha && type_of(*nested) == "dynamic" && nested->has("alpha")) {
+    const auto dim = static_cast<double>(rotary.dim);
+    static_cast<void>(nested->positive({"factor"}));  // asked for by transformers, and without an effect
+    rotary.theta *= std::pow(nested->positive({"alpha"}), dim / (dim - 2));
+    if (!std::isfinite(rotary.theta)) nested->refuse("alpha", "a number that leaves the embedding finite");
+  } else if (nested) {
+    read_scaling(config, *nested, rotary);
+  }
   if (is_proportional) {
     rotary.turning_pairs = rotary.dim / 2;
     rotary.dim = head_dim;

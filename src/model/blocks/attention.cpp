@@ -99,6 +99,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
       text += (text.empty() ? "" : ", ") + heads_text(heads);
     out.push_back({"heads by layer", text});
   }
+  if (config.norms_behind_rotation) out.push_back({"norms of queries and keys", "behind their rotation"});
   if (config.score_factor) out.push_back({"factor of scores", fmt::to_string(*config.score_factor)});
   return out;
 }
