@@ -3,6 +3,7 @@
     quantised_test.py [Quantised | Families | AsTheSource]...
 """
 import json
+import re
 import shutil
 import sys
 import unittest
@@ -261,6 +262,50 @@ class Families(JobTest):
         self.assertIn("language_model.model.layers.1.mlp.experts.0.down_proj.weight_packed", quantised.stored(model))
         self.expect_twin(model, wrapped_twin, "deepseek_v3-tiny")
         self.expect_exported(model, wrapped_twin, "vision tower")
+
+    def nemotron_h(self, form):
+        """As ModelOpt writes it: a Mamba-2 layer and attention are plain, of the rest FP8 or NVFP4 as quant_algo says, or by module."""
+        shape, plain = self.directory / f"{form}-shape", self.directory / f"{form}-plain"
+        shape.mkdir()
+        config = json.loads((FIXTURES / "nemotron_h-tiny/config.json").read_text())
+        (shape / "config.json").write_text(json.dumps(config | {  # in widths that groups of 16 divide
+            "hidden_size": 32, "intermediate_size": 48, "mamba_head_dim": 8, "moe_intermediate_size": 16, "initializer_range": 0.08,
+            "moe_shared_expert_intermediate_size": 32}))
+        self.expect(sluice("synthesize", shape, plain), 0)
+        left = ["lm_head", "backbone.layers.0.mixer.conv1d", "backbone.layers.4.mixer*", "backbone.layers.2.mixer.*"]
+        keep = re.compile(r"backbone\.layers\.[24]\.|.*(gate|conv1d)\.weight")
+
+        def chosen(name, shape):
+            return len(shape) == 2 and ".mixer." in name and not keep.match(name)
+
+        names = [name for name, (_, shape, _) in quantised.stored(plain).items() if chosen(name, shape)]
+        mixed = {name.removesuffix(".weight"): {"quant_algo": "NVFP4" if ".experts." in name else "FP8"} for name in names}
+        quantise = {"FP8": make_quantised.float8_tensor, "NVFP4": make_quantised.nvfp4_modelopt,
+                    "MIXED_PRECISION": make_quantised.by_module((".experts.", make_quantised.nvfp4_modelopt), ("", make_quantised.float8_tensor))}
+        model = self.directory / form
+        make_quantised.write(form, plain, model, (chosen, quantise[form], {
+            "quant_method": "modelopt", "quant_algo": form, "ignore": left, "producer": {"name": "modelopt", "version": "0.39.0"}}
+            | ({"quantized_layers": mixed} if form == "MIXED_PRECISION" else {})))
+        return model, quantised.write_twin(model, self.directory / f"{form}-twin")
+
+    def test_nemotron_h_in_float8_and_nvfp4_of_modelopt(self):
+        for form in ("FP8", "NVFP4", "MIXED_PRECISION"):
+            with self.subTest(form=form):
+                model, twin = self.nemotron_h(form)
+                self.expect(sluice("verify", model, twin), 0)
+                losses = []
+                for path, stored in [(twin, "dtype"), (model, "dtype"), (model, "stored")]:
+                    tables = {"model": {"path": path, "dtype": "bfloat16", "frozen_format": stored}, "lora": {"rank": 2}, "debug": {"dump": ""}}
+                    job = self.write_job(f"{path.name}-{stored}.toml", **reference_job("nemotron_h-tiny", train={"steps": 2}, **tables))
+                    self.expect(run_job(3, job), 0)
+                    with h5py.File(self.output_of(job) / "metrics.h5") as metrics:
+                        losses.append(metrics["train/loss"][:].tolist())
+                self.assertEqual(losses[1:], losses[:1] * 2)
+                for format, expected in [("plain", twin), ("source", model)]:
+                    out = self.directory / f"{form}-out-{format}"
+                    job = self.write_job(f"export-{out.name}.toml", job={"kind": "export"}, model={"path": model}, export={"path": out, "format": format})
+                    self.expect(run_job(2, job), 0)
+                    self.assertEqual(quantised.stored(out), quantised.stored(expected))
 
 
 def float8(values, like, in_blocks):
