@@ -59,6 +59,9 @@ LayerParameters layer_parameters(const ModelConfig& model, const ParameterViews&
     case AttentionKind::kMamba2:
       out.mixer = mamba2_parameters(config, view);
       break;
+    case AttentionKind::kKimiDelta:
+      out.mixer = kimi_delta_parameters(config, view);
+      break;
   }
   switch (config.layers[layer]) {
     case MlpKind::kNone:
@@ -156,6 +159,8 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
       return short_conv_block(p.config, mixer, normalised, documents, purpose);
     else if constexpr (std::is_same_v<Parameters, Mamba2Parameters>)
       return mamba2_block(p.config, mixer, normalised, documents, purpose);
+    else if constexpr (std::is_same_v<Parameters, KimiDeltaParameters>)
+      return kimi_delta_block(p.config, mixer, normalised, documents, purpose);
     else if constexpr (std::is_same_v<Parameters, DeltaNetParameters>)
       return delta_net_block(p.config, mixer, normalised, documents, purpose);
     else
@@ -179,6 +184,8 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
       return cached_short_conv_block(p.config, mixer, normalised, parts, cache.short_conv(index));
     else if constexpr (std::is_same_v<Parameters, Mamba2Parameters>)
       return cached_mamba2_block(p.config, mixer, normalised, parts, cache.delta_net(index));
+    else if constexpr (std::is_same_v<Parameters, KimiDeltaParameters>)
+      return cached_kimi_delta_block(p.config, mixer, normalised, parts, cache.delta_net(index));
     else if constexpr (std::is_same_v<Parameters, DeltaNetParameters>)
       return cached_delta_net_block(p.config, mixer, normalised, parts, cache.delta_net(index));
     else

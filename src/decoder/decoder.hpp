@@ -4,6 +4,7 @@
 
 #include "decoder/attention_block.hpp"
 #include "decoder/delta_net_block.hpp"
+#include "decoder/kimi_delta_block.hpp"
 #include "decoder/latent_attention_block.hpp"
 #include "decoder/mamba2_block.hpp"
 #include "decoder/mlp_blocks.hpp"
@@ -36,7 +37,7 @@ struct LayerParameters {
   ops::Parameter behind_dense, before_experts, behind_experts;
   at::Tensor scalar;  ///< constant that the layer's result is multiplied by, [1] float32; undefined for none
   std::variant<std::monostate, AttentionParameters, LatentAttentionParameters, DeltaNetParameters,
-               ShortConvParameters, Mamba2Parameters>
+               ShortConvParameters, Mamba2Parameters, KimiDeltaParameters>
       mixer{};
   std::optional<DenseMlpParameters> dense{};
   std::optional<MoeParameters> moe{};

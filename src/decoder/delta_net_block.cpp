@@ -3,7 +3,6 @@
 #include "model/blocks/gated_delta_net.hpp"
 #include "ops/activation.hpp"
 #include "ops/causal_conv.hpp"
-#include "ops/gated_delta_rule.hpp"
 #include "ops/norm.hpp"
 
 #include <ATen/ops/sigmoid.h>
@@ -36,21 +35,6 @@ Projections project(const ModelConfig& config, const DeltaNetParameters& paramet
           at::sigmoid(project(parameters.in_proj_b).to(at::kFloat))};
 }
 
-/// Inputs of the delta rule for projections `in`; `mixed` is in.mixed after the convolution.
-ops::DeltaRuleInputs rule_inputs(const ModelConfig& config, const Projections& in, const at::Tensor& mixed) {
-  const LinearAttentionConfig& linear = config.linear_attention;
-  const std::int64_t keys = linear.key_heads * linear.key_head_dim;
-  const std::int64_t values = linear.value_heads * linear.value_head_dim;
-  const auto heads = [&](std::int64_t begin, std::int64_t width, std::int64_t count) {
-    return mixed.narrow(2, begin, width).unflatten(2, {count, -1});
-  };
-  return {.q = heads(0, keys, linear.key_heads),
-          .k = heads(keys, keys, linear.key_heads),
-          .v = heads(2 * keys, values, linear.value_heads),
-          .log_decay = in.log_decay,
-          .beta = in.beta};
-}
-
 /// Output of the block [b * L, hidden] for `out`, the delta rule's result for tokens x.
 at::Tensor output(const ModelConfig& config, const DeltaNetParameters& parameters, const at::Tensor& x,
                   const at::Tensor& out, ops::Purpose purpose) {
@@ -64,6 +48,20 @@ at::Tensor output(const ModelConfig& config, const DeltaNetParameters& parameter
 }
 
 }  // namespace
+
+ops::DeltaRuleInputs rule_inputs(const LinearAttentionConfig& linear, const at::Tensor& mixed,
+                                 const at::Tensor& log_decay, const at::Tensor& beta) {
+  const std::int64_t keys = linear.key_heads * linear.key_head_dim;
+  const std::int64_t values = linear.value_heads * linear.value_head_dim;
+  const auto heads = [&](std::int64_t begin, std::int64_t width, std::int64_t count) {
+    return mixed.narrow(2, begin, width).unflatten(2, {count, -1});
+  };
+  return {.q = heads(0, keys, linear.key_heads),
+          .k = heads(keys, keys, linear.key_heads),
+          .v = heads(2 * keys, values, linear.value_heads),
+          .log_decay = log_decay,
+          .beta = beta};
+}
 
 DeltaNetParameters delta_net_parameters(const LayerViews& layer) {
   namespace names = blocks::gated_delta_net;
@@ -83,7 +81,8 @@ at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& 
   const Projections in = project(config, parameters, x);
   const at::Tensor mixed =
       ops::causal_conv(in.mixed, parameters.conv1d, ops::ConvActivation::kSilu, documents);
-  const at::Tensor out = ops::gated_delta_rule(rule_inputs(config, in, mixed), documents);
+  const at::Tensor out =
+      ops::gated_delta_rule(rule_inputs(config.linear_attention, mixed, in.log_decay, in.beta), documents);
   return output(config, parameters, x, out, purpose).view({x.size(0), x.size(1), config.hidden_size});
 }
 
@@ -94,7 +93,8 @@ at::Tensor cached_delta_net_block(const ModelConfig& config, const DeltaNetParam
     const Projections in = project(config, parameters, tokens);
     const at::Tensor mixed =
         ops::continue_causal_conv(in.mixed, parameters.conv1d, ops::ConvActivation::kSilu, window);
-    const at::Tensor out = ops::continue_gated_delta_rule(rule_inputs(config, in, mixed), state);
+    const at::Tensor out = ops::continue_gated_delta_rule(
+        rule_inputs(config.linear_attention, mixed, in.log_decay, in.beta), state);
     return output(config, parameters, tokens, out, ops::Purpose::kOutput);
   };
   return carry_in_batches(x, parts, cache, compute);

@@ -5,6 +5,7 @@
 #include "decoder/sequence_cache.hpp"
 #include "model/model_config.hpp"
 #include "ops/documents.hpp"
+#include "ops/gated_delta_rule.hpp"
 #include "ops/linear.hpp"
 #include "ops/parameter.hpp"
 
@@ -23,6 +24,10 @@ struct DeltaNetParameters {
   ops::Parameter norm;               ///< weight of the norm of each head's output [value head size]
   ops::Weight out_proj;              ///< output projection [hidden, values]
 };
+
+/// Inputs of the delta rule; `mixed` [b, L, 2 keys + values] are queries, keys and values after the convolution.
+[[nodiscard]] ops::DeltaRuleInputs rule_inputs(const LinearAttentionConfig& linear, const at::Tensor& mixed,
+                                               const at::Tensor& log_decay, const at::Tensor& beta);
 
 /// Weights of a layer with a delta net.
 [[nodiscard]] DeltaNetParameters delta_net_parameters(const LayerViews& layer);

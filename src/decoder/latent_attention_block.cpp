@@ -23,7 +23,7 @@ ops::AttentionForm form_of(const LatentAttentionConfig& latent) {
   return {latent.score_factor / std::sqrt(static_cast<double>(latent.key_dim()))};
 }
 
-/// Latent queries and keys of tokens x [b, L, hidden]; rotary entries have been rotated.
+/// Latent queries and keys of tokens x [b, L, hidden]; rotary entries have been rotated, if the model rotates any.
 struct Latents {
   /// Parts of the queries without and with rotary positions: [b, L, heads, nope] and [b, L, heads, rope].
   at::Tensor nope, rope;
@@ -45,12 +45,14 @@ Latents project(const ModelConfig& config, const LatentAttentionParameters& para
   const at::Tensor queries = queries_of(config, parameters, tokens)
                                  .view({x.size(0), x.size(1), config.attention_heads, latent.key_dim()});
   const at::Tensor low = biased(ops::linear(tokens, parameters.kv_a_proj), parameters.kv_a_bias, tokens);
+  const auto turned = [&](const at::Tensor& heads) {
+    return rotary.cos.defined() ? ops::apply_rotary(heads, rotary) : heads;
+  };
   const at::Tensor key =
       low.narrow(1, latent.rank, latent.rope_dim).reshape({x.size(0), x.size(1), 1, latent.rope_dim});
   return {queries.narrow(3, 0, latent.nope_dim),
-          ops::apply_rotary(queries.narrow(3, latent.nope_dim, latent.rope_dim).contiguous(), rotary),
-          inner_norm(config, low.narrow(1, 0, latent.rank).contiguous(), parameters.kv_a_norm),
-          ops::apply_rotary(key, rotary)};
+          turned(queries.narrow(3, latent.nope_dim, latent.rope_dim).contiguous()),
+          inner_norm(config, low.narrow(1, 0, latent.rank).contiguous(), parameters.kv_a_norm), turned(key)};
 }
 
 /// x [..., d] with its last dimension extended to `width` by zeros.

@@ -65,6 +65,7 @@ SequenceCache::SequenceCache(const ModelConfig& config, std::int64_t slots, std:
         layers_.emplace_back(latent_cache(config.latent_attention, slots, positions, options));
         break;
       case AttentionKind::kLinear:
+      case AttentionKind::kKimiDelta:
         layers_.emplace_back(delta_net_cache(config.linear_attention, slots, options));
         break;
       case AttentionKind::kMamba2:

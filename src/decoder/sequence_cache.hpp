@@ -37,10 +37,10 @@ struct LatentCache {
       rows;
 };
 
-/// Cache of a layer with a delta net or Mamba-2.
+/// Cache of a layer with a delta net, Kimi delta attention or Mamba-2.
 struct DeltaNetCache {
   at::Tensor window;  ///< last inputs of the convolution [slots, taps - 1, channels]
-  /// State, float32: of a delta net [slots, value heads, key head size, value head size], of Mamba-2 as
+  /// State, float32: of delta rules [slots, value heads, key head size, value head size], of Mamba-2 as
   /// ops::continue_mamba2_scan() has it.
   at::Tensor state;
 };

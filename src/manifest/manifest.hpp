@@ -48,6 +48,7 @@ enum class InitialValues : std::uint8_t {
   kOnes,
   kLogOfPlace,        ///< log 1, log 2, log 3 and so on, as Mamba-2 begins
   kLogOfUniform16,    ///< log u, for u uniform in (0, 16)
+  kTimeSteps,         ///< x with softplus(x) = u, for log u uniform in (log 0.001, log 0.1)
   kUniformByColumns,  ///< uniform within 1 / sqrt(columns): Kaiming's (He et al. 2015) with a = sqrt(5)
 };
 

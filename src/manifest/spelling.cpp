@@ -51,10 +51,19 @@ std::string respelled(std::string name, const ExpertSpelling& from, const Expert
   return name;
 }
 
+/// A dense layer's name, which transformers 5.24 saves for Kimi Linear as if it were part of a mixture, as published.
+std::string without_mixture(std::string name) {
+  constexpr std::string_view kMixture = ".block_sparse_moe.";
+  for (const std::string_view projection : {"gate_proj", "up_proj", "down_proj"})
+    if (const std::string ending = between(kMixture, projection, ".weight"); name.ends_with(ending))
+      return name.replace(name.size() - ending.size(), kMixture.size(), ".mlp.");
+  return name;
+}
+
 }  // namespace
 
 std::string plain_name(std::string_view checkpoint_name) {
-  std::string name = without_wrapper(checkpoint_name);
+  std::string name = without_mixture(without_wrapper(checkpoint_name));
   for (const ExpertSpelling& published : kPublishedExperts)
     name = respelled(std::move(name), published, kPlainExperts);
   return name;

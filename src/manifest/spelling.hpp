@@ -22,6 +22,9 @@ inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "do
 /// module tree says.
 inline constexpr ExpertSpelling kMixtralExperts{"block_sparse_moe", "w1", "w3", "w2",
                                                 "e_score_correction_bias"};
+/// Names in published checkpoints of Kimi Linear.
+inline constexpr ExpertSpelling kKimiExperts{"block_sparse_moe", "w1", "w3", "w2",
+                                             "gate.e_score_correction_bias"};
 /// Names in published checkpoints of ERNIE 4.5.
 inline constexpr ExpertSpelling kErnieExperts{"mlp", "gate_proj", "up_proj", "down_proj",
                                               "moe_statics.e_score_correction_bias"};

@@ -96,8 +96,8 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
   const std::size_t layers = read_layer_count(config, defaults.layers);
   model.layers.assign(layers, MlpKind::kDense);
   model.attention.assign(layers, AttentionKind::kFull);
-  model.max_positions =
-      config.integer({"max_position_embeddings"}, 0, 0, std::numeric_limits<std::int64_t>::max());
+  model.max_positions = config.integer({"max_position_embeddings", "model_max_length"}, 0, 0,
+                                       std::numeric_limits<std::int64_t>::max());
   model.rms_norm_eps = config.positive({defaults.rms_norm_eps_key}, defaults.rms_norm_eps);
   model.initializer_range = config.positive({"initializer_range"}, defaults.initializer_range);
   model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, defaults.tie_word_embeddings);
@@ -109,9 +109,10 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
 void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model) {
   model.experts = config.integer({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
                                  {}, 1, kMaxExperts);
-  model.experts_per_token = config.integer({"num_experts_per_tok", "moe_k", "top_k_experts"});
+  model.experts_per_token =
+      config.integer({"num_experts_per_tok", "moe_k", "top_k_experts", "num_experts_per_token"});
   if (model.experts_per_token > model.experts)
-    for (const char* key : {"num_experts_per_tok", "moe_k", "top_k_experts"})
+    for (const char* key : {"num_experts_per_tok", "moe_k", "top_k_experts", "num_experts_per_token"})
       if (config.has(key))
         config.refuse(key, fmt::format("at most the number of experts, {}", model.experts));
   model.expert_intermediate_size = config.integer({width_key});
@@ -137,15 +138,16 @@ void read_shared_experts(const ConfigReader& config, std::optional<std::int64_t>
 void read_expert_groups(const ConfigReader& config, std::optional<std::int64_t> groups,
                         std::optional<std::int64_t> chosen_groups, ModelConfig& model) {
   RouterConfig& router = model.router;
-  router.groups = config.integer({"n_group"}, groups);
+  const char* const groups_key = config.has("num_expert_group") ? "num_expert_group" : "n_group";
+  router.groups = config.integer({groups_key}, groups);
   const std::int64_t size = model.experts / router.groups;
   if (model.experts % router.groups != 0 || (router.groups > 1 && size < router.scores_per_group))
-    config.refuse("n_group",
+    config.refuse(groups_key,
                   fmt::format("a divisor of the number of experts, {}, that leaves {} in each group",
                               model.experts, router.scores_per_group == 1 ? "one" : "two"));
   router.chosen_groups = config.integer({"topk_group"}, chosen_groups);
   if (router.chosen_groups > router.groups)
-    config.refuse("topk_group", fmt::format("at most n_group = {}", router.groups));
+    config.refuse("topk_group", fmt::format("at most {} = {}", groups_key, router.groups));
   if (const std::int64_t left = size * router.chosen_groups; model.experts_per_token > left)
     config.refuse("topk_group",
                   fmt::format("groups with at least num_experts_per_tok = {} experts, these have {}",
@@ -158,7 +160,7 @@ void read_sigmoid_router(const ConfigReader& config, const SigmoidRouterDefaults
   expect_text(config, "topk_method", "noaux_tc");
   model.router = {.score = RouterScore::kSigmoid,
                   .has_correction_bias = true,
-                  .normalize = config.boolean({"norm_topk_prob"}, defaults.normalize),
+                  .normalize = config.boolean({"norm_topk_prob", "moe_renormalize"}, defaults.normalize),
                   .epsilon = 1e-20,
                   .scale = config.positive({"routed_scaling_factor"}, defaults.scale)};
   read_expert_groups(config, defaults.groups, defaults.chosen_groups, model);

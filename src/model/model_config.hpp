@@ -18,8 +18,17 @@ namespace sluice {
 enum class MlpKind : std::uint8_t { kNone, kDense, kMoe, kDenseAndMoe };
 /// Kind of a layer's token mixer: none, so that the layer is its MLP alone; softmax attention to all earlier
 /// tokens or to a window of them, latent attention, whose keys and values come from one latent vector per
-/// token, a gated delta net, a gated short convolution, or Mamba-2.
-enum class AttentionKind : std::uint8_t { kNone, kFull, kSliding, kLatent, kLinear, kShortConv, kMamba2 };
+/// token, a gated delta net, a gated short convolution, Mamba-2, or Kimi delta attention.
+enum class AttentionKind : std::uint8_t {
+  kNone,
+  kFull,
+  kSliding,
+  kLatent,
+  kLinear,
+  kShortConv,
+  kMamba2,
+  kKimiDelta,
+};
 
 /// Function between the projections of an MLP: silu(gate) * up, gelu(gate) * up with GELU by its formula with tanh,
 /// or without a gate relu(up)^2.
@@ -74,13 +83,20 @@ struct RotaryConfig {
   bool operator==(const RotaryConfig&) const = default;
 };
 
-/// Settings of gated delta nets; zero for models without linear attention.
+/// Settings of gated delta nets and of Kimi delta attention; zero for models without linear attention.
 struct LinearAttentionConfig {
   std::int64_t key_heads = 0;  ///< heads of keys and queries; divides value_heads
   std::int64_t value_heads = 0;
   std::int64_t key_head_dim = 0;
   std::int64_t value_head_dim = 0;
   std::int64_t conv_kernel_size = 0;  ///< width of the causal convolution, tokens
+
+  // Kimi delta attention alone, whose heads of keys are those of values.
+  /// Width between the two projections to the decay, and to the gate of the output; 0: one projection to each.
+  std::int64_t gate_rank = 0;
+  /// Factor of the sigmoid that a log decay is then; nothing: it is minus a rate times a softplus.
+  std::optional<double> least_log_decay{};
+  bool rate_has_four_dims = false;  ///< whether A_log has the shape [1, 1, heads, 1], not [heads]
 };
 
 /// Settings of Mamba-2; zero for models without it.

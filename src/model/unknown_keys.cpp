@@ -27,7 +27,7 @@ constexpr std::string_view kWithoutEffect =
     "norm_eps norm_topk_prob num_logits_to_keep num_mtp_layers num_nextn_predict_layers "
     "output_attentions output_hidden_states output_router_logits pad_token partial_rotary_factor "
     "pretraining_tp problem_type projector_hidden_act qk_head_dim quantization rescale_prenorm_residual "
-    "return_dict rope_theta router_aux_loss_coef sep_token_id seq_aux sliding_window "
+    "return_dict rope_scaling rope_theta router_aux_loss_coef sep_token_id seq_aux sliding_window "
     "sliding_window_pattern spatial_merge_size supports_images task_specific_params time_step_floor "
     "time_step_max time_step_min tokenizer_class topk_group topk_softmax torch_dtype torchscript "
     "transformers_version use_bfloat16 use_cache use_double_wide_mlp use_flash_attn use_mamba_kernels "

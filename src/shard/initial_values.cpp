@@ -77,6 +77,13 @@ void initial_values(const TensorInfo& tensor, float standard_deviation, std::uin
       stream.uniform(begin, count, out);
       std::transform(out, out + count, out, [](float u) { return std::log(16.0f * u); });
       return;
+    case InitialValues::kTimeSteps:
+      stream.uniform(begin, count, out);
+      std::transform(out, out + count, out, [](float u) {
+        const float step = 0.001f * std::pow(100.0f, u);
+        return step + std::log(-std::expm1(-step));
+      });
+      return;
     case InitialValues::kUniformByColumns: {
       const float bound = 1 / std::sqrt(static_cast<float>(tensor.shape.back()));
       stream.uniform(begin, count, out);

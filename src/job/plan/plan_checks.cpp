@@ -120,12 +120,15 @@ void check_replicas(const JobPlan& plan) {
 }
 
 void check_device(const JobPlan& plan) {
+  if (!plan.computes_on_gpus()) return;
   const std::vector<AttentionKind>& mixers = plan.blueprint->model.config.attention;
-  if (plan.computes_on_gpus() && std::ranges::find(mixers, AttentionKind::kMamba2) != mixers.end())
-    fail(
-        {ExitCode::kBadConfig, "config.contradiction"},
-        "device.kind: found weights on GPUs, expected \"cpu\": Mamba-2, which this model has, is computed by "
-        "processors alone");
+  for (const auto& [mixer, name] : {std::pair(AttentionKind::kMamba2, "Mamba-2"),
+                                    std::pair(AttentionKind::kKimiDelta, "Kimi delta attention")})
+    if (std::ranges::find(mixers, mixer) != mixers.end())
+      fail({ExitCode::kBadConfig, "config.contradiction"},
+           "device.kind: found weights on GPUs, expected \"cpu\": {}, which this model has, is computed by "
+           "processors alone",
+           name);
 }
 
 constexpr std::array<PlanCheck, 9> kChecks{{{"optimizer.fit", check_fit},

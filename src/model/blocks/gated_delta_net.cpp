@@ -21,26 +21,23 @@ Widths widths(const LinearAttentionConfig& linear) {
   return {values, 2 * linear.key_heads * linear.key_head_dim + values};
 }
 
-/// Elements per token for the states before each chunk, in float32.
+}  // namespace
+
 std::int64_t state_elements(const LinearAttentionConfig& linear, const PassSize& pass) {
   const std::int64_t states = divide_up(pass.length, kDeltaChunkPositions) * widths(linear).values *
                               linear.key_head_dim * size_of(DType::kFloat32) / pass.element_bytes;
   return divide_up(states, pass.length);
 }
 
-/// Bytes of the graph of one chunk, or on a device of the chunks computed together, in float32; other chunks
-/// have no graph meanwhile.
-std::int64_t working_bytes(const LinearAttentionConfig& linear, const PassSize& pass) {
+std::int64_t working_bytes(const LinearAttentionConfig& linear, const PassSize& pass, std::int64_t decays) {
   constexpr std::int64_t kChunk = kDeltaChunkPositions;
   const std::int64_t graph = 8 * kChunk * kChunk +
                              12 * kChunk * (linear.key_head_dim + linear.value_head_dim) +
-                             4 * linear.key_head_dim * linear.value_head_dim;
+                             8 * kChunk * (decays - 1) + 4 * linear.key_head_dim * linear.value_head_dim;
   const std::int64_t chunks =
       pass.on_device ? std::min(kDeltaChunksOnDevice, divide_up(pass.length, kChunk)) : 1;
   return pass.sequences * linear.value_heads * chunks * graph * size_of(DType::kFloat32);
 }
-
-}  // namespace
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
   const LinearAttentionConfig& linear = config.linear_attention;
@@ -68,7 +65,7 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   return {.kept = config.hidden_size + 2 * mixed + 4 * values + 8 * linear.value_heads +
                   state_elements(linear, pass),
           .passed = 2 * mixed + 2 * values,
-          .working_bytes = working_bytes(linear, pass)};
+          .working_bytes = working_bytes(linear, pass, 1)};
 }
 
 BlockCache cache(const ModelConfig& config, std::int64_t element_bytes) {

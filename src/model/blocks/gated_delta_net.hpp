@@ -23,4 +23,11 @@ inline constexpr std::string_view kOutProj = "linear_attn.out_proj.weight";
 /// Cache of the block: the convolution's last inputs, and the state in float32.
 [[nodiscard]] BlockCache cache(const ModelConfig& config, std::int64_t element_bytes);
 
+/// Elements per token for the states before each chunk of the delta rule, in float32.
+[[nodiscard]] std::int64_t state_elements(const LinearAttentionConfig& linear, const PassSize& pass);
+/// Bytes of the graph of one chunk, or on a device of the chunks computed together, in float32; other chunks have no
+/// graph meanwhile. A head's state has `decays` decays.
+[[nodiscard]] std::int64_t working_bytes(const LinearAttentionConfig& linear, const PassSize& pass,
+                                         std::int64_t decays);
+
 }  // namespace sluice::blocks::gated_delta_net

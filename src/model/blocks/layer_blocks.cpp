@@ -4,6 +4,7 @@
 #include "model/blocks/attention.hpp"
 #include "model/blocks/dense_mlp.hpp"
 #include "model/blocks/gated_delta_net.hpp"
+#include "model/blocks/kimi_delta.hpp"
 #include "model/blocks/latent_attention.hpp"
 #include "model/blocks/mamba2.hpp"
 #include "model/blocks/moe.hpp"
@@ -34,6 +35,9 @@ constexpr std::array kLayerBlocks{
                blocks::short_conv::cache},
     LayerBlock{AttentionKind::kMamba2, "mamba2", "with Mamba-2", blocks::mamba2::tensors,
                blocks::mamba2::settings, blocks::mamba2::activations, blocks::mamba2::cache},
+    LayerBlock{AttentionKind::kKimiDelta, "kimi_delta_attention", "with Kimi delta attention",
+               blocks::kimi_delta::tensors, blocks::kimi_delta::settings, blocks::kimi_delta::activations,
+               blocks::gated_delta_net::cache},
     LayerBlock{MlpKind::kDense, "dense", "dense", blocks::dense_mlp::tensors, blocks::dense_mlp::settings,
                blocks::dense_mlp::activations},
     LayerBlock{MlpKind::kMoe, "moe", "with experts", blocks::moe::tensors, blocks::moe::settings,

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-void read_mixers(const ConfigReader& config, ModelConfig& model) {
+void read_lfm2_mixers(const ConfigReader& config, ModelConfig& model) {
   if (!read_layer_mixers(config, "conv", AttentionKind::kShortConv, model))
     config.refuse("layer_types", "'conv' or 'full_attention' for each layer");
   model.short_conv_taps = config.integer({"conv_L_cache"}, 3, 1, 1024);
@@ -51,7 +51,7 @@ ModelConfig read_lfm2_moe_config(const ConfigReader& config) {
                                                   .tie_word_embeddings = true});
   model.tie_word_embeddings = config.boolean({"tie_embedding"}, model.tie_word_embeddings);
   model.query_key_norm = QueryKeyNorm::kPerHead;
-  read_mixers(config, model);
+  read_lfm2_mixers(config, model);
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
   model.experts_before_router = true;
