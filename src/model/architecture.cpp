@@ -21,6 +21,7 @@
 #include "model/families/granitemoehybrid.hpp"
 #include "model/families/hunyuan_v1_moe.hpp"
 #include "model/families/hy_v3.hpp"
+#include "model/families/kimi_linear.hpp"
 #include "model/families/laguna.hpp"
 #include "model/families/lfm2_moe.hpp"
 #include "model/families/mellum.hpp"
@@ -66,6 +67,7 @@ constexpr std::array kArchitectures{
     Architecture{"granitemoehybrid", read_granitemoehybrid_config, describe_granitemoehybrid},
     Architecture{"hunyuan_v1_moe", read_hunyuan_v1_moe_config, describe_hunyuan_v1_moe},
     Architecture{"hy_v3", read_hy_v3_config, describe_hy_v3},
+    Architecture{"kimi_linear", read_kimi_linear_config, describe_kimi_linear},
     Architecture{"kimi_k2", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"kimi_k25", read_kimi_k25_config, describe_kimi_k25},
     Architecture{"laguna", read_laguna_config, describe_laguna},
@@ -99,7 +101,6 @@ constexpr std::array kUnbuilt{
     Unbuilt{"deepseek_v4",
             "compressed attention, several residual streams, and layers that choose experts by a table"},
     Unbuilt{"glm5_next", "delta nets whose decay is by channel, and several residual streams"},
-    Unbuilt{"kimi_linear", "delta nets whose decay is by channel"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
     Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
     Unbuilt{"minimax_m3", "attention to chosen blocks of keys"},

@@ -25,6 +25,7 @@ FAMILIES = {"qwen3_next": "qwen3_next-tiny", "bailing_moe_v2": "bailing_moe_v2-t
             "glm4_moe_lite": "glm4_moe_lite-tiny", "gpt_oss": "gpt_oss-tiny", "gpt_oss-square": "gpt_oss-tiny-square",
             "lfm2_moe": "lfm2_moe-tiny", "granitemoe": "granitemoe-tiny", "afmoe": "afmoe-tiny", "laguna": "laguna-tiny",
             "granitemoehybrid": "granitemoehybrid-tiny", "gemma4": "gemma4-tiny", "nemotron_h": "nemotron_h-tiny", "nemotron_h-latent": "nemotron_h-latent-tiny",
+            "kimi_linear": "kimi_linear-tiny",
             "hunyuan_v1_moe": "hunyuan_v1_moe-tiny"}
 ADAPTERS |= FAMILIES
 HEAD_COPY = "base_model.model.lm_head.base_layer.weight"  # PEFT keeps the base's head beside its adapter

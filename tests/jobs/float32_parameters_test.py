@@ -1,4 +1,4 @@
-"""A_log, D and dt_bias of Mamba-2 are float32 from file to file and in training, whatever the weights are in, and whole on every rank."""
+"""A_log, D and dt_bias of Mamba-2 and of Kimi delta attention are float32 from file to file and in training, whatever the weights are in, and whole on every rank."""
 import json
 import unittest
 
@@ -10,6 +10,7 @@ from suite import run_job
 
 MODEL = FIXTURES / "granitemoehybrid-tiny"
 WITH_BIASES = FIXTURES / "nemotron_h-tiny"  # beside correction biases of routers, and under names of their own
+FOUR_DIMENSIONS = FIXTURES / "kimi_linear-tiny"  # as A_log has there, under a name that the module tree has not
 NAMES = (".A_log", ".D", ".dt_bias")
 
 
@@ -37,10 +38,10 @@ class Kept(JobTest):
         return out
 
     def test_bits_that_bfloat16_lacks_come_back_after_load_and_export(self):
-        before = read(MODEL)
-        self.assertTrue(any(int.from_bytes(data[:2], "little") for _, data in before.values()))
-        for ranks in (1, 3):
-            self.assertEqual(read(self.exported(MODEL, ranks)), before)
+        for model, ranks in ((MODEL, 1), (MODEL, 3), (FOUR_DIMENSIONS, 2)):
+            before = read(model)
+            self.assertTrue(any(int.from_bytes(data[:2], "little") for _, data in before.values()))
+            self.assertEqual(read(self.exported(model, ranks)), before)
 
     def test_of_a_file_in_bfloat16_they_are_exported_in_float32(self):
         tensors = checkpoint.read_tensors(MODEL / "model.safetensors")

@@ -40,6 +40,8 @@ const std::map<std::string, std::string> kWithoutNumbers{
     {"/text_config/tie_word_embeddings", "the wrapper's counts"},
     {"hidden_size_per_layer_input", "other values than 0 are refused"},
     {"num_kv_shared_layers", "other values than 0 are refused"},
+    {"model_max_length", "another spelling"},
+    {"kimi_linear-tiny/head_dim", "latent attention has sizes of its own"},
     {"nemotron_h-latent-tiny/pad_token_id", "its row is one like others"},
     {"nemotron_h-tiny/pad_token_id", "its row is one like others"},
     {"gemma4-tiny/layer_types/1", "the last layer is always a full one"},

@@ -27,10 +27,10 @@ using nlohmann::json;
 }
 
 /// A letter for the token mixer of each layer: F full attention, S sliding, L latent, D a delta net, C a short
-/// convolution, M Mamba-2, - none.
+/// convolution, M Mamba-2, K Kimi delta attention, - none.
 [[nodiscard]] inline std::string block_kinds(const ModelConfig& config) {
   std::string kinds;
-  for (const AttentionKind kind : config.attention) kinds += "-FSLDCM"[static_cast<std::size_t>(kind)];
+  for (const AttentionKind kind : config.attention) kinds += "-FSLDCMK"[static_cast<std::size_t>(kind)];
   return kinds;
 }
 

@@ -73,6 +73,8 @@ constexpr Published kPublished[] = {
     {"gemma-4-26B-A4B", "gemma4", {25'233'141'790, 657}, 3.82, false},
     // The config of its release, counted by transformers.
     {"Nemotron-3-Nano-30B-A3B", "nemotron_h", {31'577'940'288, 6'243}, 3.58, false},
+    // The config of its release, counted by transformers: parameters, and a bias for each of 26 x 256 experts.
+    {"Kimi-Linear-48B-A3B", "kimi_linear", {49'122'681'728, 20'493}, 3.48, false},
     // The sizes of its release, counted by transformers.
     {"Hunyuan-A13B", "hunyuan_v1_moe", {80'393'183'232, 6'530}, 12.75, false},
     {"dots.llm1", "dots1", {142'774'381'696, 24'231}, 14.02, false},
