@@ -3,13 +3,12 @@
 #include "base/error.hpp"
 #include "decoder/biased.hpp"
 #include "decoder/block_norm.hpp"
+#include "decoder/output_gate.hpp"
 #include "model/blocks/attention.hpp"
 #include "ops/cached_attention.hpp"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/softplus.h>
 
 #include <cmath>
 
@@ -52,9 +51,9 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
     return biased(ops::linear(tokens, weight), bias, tokens).view({x.size(0), x.size(1), heads, -1});
   };
   const at::Tensor projected = project(parameters.q_proj, parameters.q_bias, config.attention_heads);
-  const bool gated = config.attention_output_gate && !config.separate_gate;
+  const bool joint = config.attention_output_gate && !config.separate_gate;
   const at::Tensor queries =
-      placed(config, gated ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm, rotary);
+      placed(config, joint ? projected.narrow(3, 0, config.head_dim) : projected, parameters.q_norm, rotary);
   const at::Tensor projected_keys = project(parameters.k_proj, parameters.k_bias, config.key_value_heads);
   const at::Tensor keys = placed(config, projected_keys, parameters.k_norm, rotary);
   at::Tensor values = config.values_are_keys
@@ -62,22 +61,16 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
                           : project(parameters.v_proj, parameters.v_bias, config.key_value_heads);
   if (config.value_norm) values = block_norm(config, values, parameters.v_norm);
   at::Tensor gate;
-  if (gated) gate = projected.narrow(3, config.head_dim, config.head_dim);
+  if (joint) gate = projected.narrow(3, config.head_dim, config.head_dim);
   if (config.separate_gate) gate = project(parameters.gate_proj, {}, config.attention_heads);
   return {queries, keys, values, gate};
 }
 
-/// Factors of the output for the gate's projection, of which the softplus is computed in float32.
-at::Tensor gate_of(const ModelConfig& config, const at::Tensor& projected) {
-  if (!config.softplus_gate) return at::sigmoid(projected);
-  return at::softplus(projected.to(at::kFloat)).to(projected.scalar_type());
-}
-
 /// Output of the block [b * L, hidden] for `mixed`, the attention's result for these heads.
 at::Tensor output(const ModelConfig& config, const AttentionParameters& parameters, const Heads& heads,
-                  at::Tensor mixed, ops::Purpose purpose) {
-  if (heads.gate.defined()) mixed = mixed * gate_of(config, heads.gate);
-  const at::Tensor rows = mixed.reshape({-1, config.attention_heads * config.head_dim});
+                  const at::Tensor& mixed, ops::Purpose purpose) {
+  const at::Tensor rows =
+      gated(config, mixed, heads.gate).reshape({-1, config.attention_heads * config.head_dim});
   return biased(ops::linear(rows, parameters.o_proj, purpose), parameters.o_bias, rows);
 }
 

@@ -2,6 +2,7 @@
 
 #include "decoder/biased.hpp"
 #include "decoder/block_norm.hpp"
+#include "decoder/output_gate.hpp"
 #include "model/blocks/latent_attention.hpp"
 #include "ops/cached_attention.hpp"
 
@@ -29,6 +30,7 @@ struct Latents {
   at::Tensor nope, rope;
   at::Tensor shared;  ///< latent vector [b L, rank] that keys and values are projected from
   at::Tensor key;     ///< rotary part of the keys [b, L, 1, rope], which all heads share
+  at::Tensor gate;    ///< projection of the output's gate [b, L, heads, 1 or value]; undefined for none
 };
 
 at::Tensor queries_of(const ModelConfig& config, const LatentAttentionParameters& parameters,
@@ -50,9 +52,13 @@ Latents project(const ModelConfig& config, const LatentAttentionParameters& para
   };
   const at::Tensor key =
       low.narrow(1, latent.rank, latent.rope_dim).reshape({x.size(0), x.size(1), 1, latent.rope_dim});
+  at::Tensor gate;
+  if (config.separate_gate)
+    gate = ops::linear(tokens, parameters.gate_proj).view({x.size(0), x.size(1), config.attention_heads, -1});
   return {queries.narrow(3, 0, latent.nope_dim),
           turned(queries.narrow(3, latent.nope_dim, latent.rope_dim).contiguous()),
-          inner_norm(config, low.narrow(1, 0, latent.rank).contiguous(), parameters.kv_a_norm), turned(key)};
+          inner_norm(config, low.narrow(1, 0, latent.rank).contiguous(), parameters.kv_a_norm), turned(key),
+          gate};
 }
 
 /// x [..., d] with its last dimension extended to `width` by zeros.
@@ -60,10 +66,12 @@ at::Tensor padded(const at::Tensor& x, std::int64_t width) {
   return x.size(-1) == width ? x : at::constant_pad_nd(x, {0, width - x.size(-1)});
 }
 
-/// Output of the block [b L, hidden] for `mixed` [b L, heads x value], the attention's result.
-at::Tensor output(const LatentAttentionParameters& parameters, const at::Tensor& mixed,
-                  ops::Purpose purpose) {
-  return biased(ops::linear(mixed, parameters.o_proj, purpose), parameters.o_bias, mixed);
+/// Output of the block [b L, hidden] for `mixed` [b, L, heads, value], the attention's result for these tokens.
+at::Tensor output(const ModelConfig& config, const LatentAttentionParameters& parameters,
+                  const Latents& tokens, const at::Tensor& mixed, ops::Purpose purpose) {
+  const at::Tensor rows = gated(config, mixed, tokens.gate)
+                              .reshape({-1, config.attention_heads * config.latent_attention.value_dim});
+  return biased(ops::linear(rows, parameters.o_proj, purpose), parameters.o_bias, rows);
 }
 
 /// Values of a weight with its adapter merged in; no graph.
@@ -81,6 +89,7 @@ LatentAttentionParameters latent_attention_parameters(const ModelConfig& config,
                                 .kv_a_norm = layer[names::kKvANorm],
                                 .kv_b_proj = layer.weight(names::kKvBProj),
                                 .o_proj = layer.weight(names::kOProj)};
+  if (config.separate_gate) out.gate_proj = layer.weight(names::kGateProj);
   const bool has_rank = config.latent_attention.query_rank > 0;
   if (has_rank) {
     out.q_a_proj = layer.weight(names::kQAProj);
@@ -111,8 +120,8 @@ at::Tensor latent_attention_block(const ModelConfig& config, const LatentAttenti
   const at::Tensor values = expanded.narrow(3, latent.nope_dim, latent.value_dim).contiguous();
   const at::Tensor mixed = ops::attention(padded(queries, width), padded(keys, width), padded(values, width),
                                           form_of(latent), documents, &record);
-  const at::Tensor rows = mixed.narrow(3, 0, latent.value_dim).reshape({-1, heads * latent.value_dim});
-  return output(parameters, rows, purpose).view({x.size(0), x.size(1), config.hidden_size});
+  return output(config, parameters, tokens, mixed.narrow(3, 0, latent.value_dim), purpose)
+      .view({x.size(0), x.size(1), config.hidden_size});
 }
 
 at::Tensor cached_latent_attention_block(const ModelConfig& config,
@@ -143,8 +152,7 @@ at::Tensor cached_latent_attention_block(const ModelConfig& config,
   }
   const at::Tensor values =
       at::matmul(mixed.transpose(0, 1), expand.narrow(1, latent.nope_dim, latent.value_dim).transpose(1, 2));
-  return output(parameters, values.transpose(0, 1).reshape({-1, heads * latent.value_dim}),
-                ops::Purpose::kOutput);
+  return output(config, parameters, tokens, values.transpose(0, 1).unsqueeze(0), ops::Purpose::kOutput);
 }
 
 }  // namespace sluice

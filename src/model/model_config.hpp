@@ -215,7 +215,7 @@ struct ModelConfig {
   double attention_dropout = 0;
   std::int64_t sliding_window =
       0;  ///< tokens that a token attends to in layers of AttentionKind::kSliding, itself included
-  bool attention_output_gate = false;  ///< whether the output of full and sliding attention has a gate
+  bool attention_output_gate = false;  ///< whether attention's output has a gate
   /// Whether that gate has a projection of its own; otherwise it is made with the queries.
   bool separate_gate = false;
   /// Whether a gate with a projection of its own has one value for each head, not for each entry of it.

@@ -183,5 +183,66 @@ TEST_F(LimitedTest, routed_and_shared_experts_clamp_each_at_theirs) {
   expect_adds(1, of_experts + mlp(x, 1, "mlp.shared_experts", 0.1));
 }
 
+/// A model whose layers have latent attention with a gate by head.
+ModelDescription with_gated_latent_attention() {
+  ModelDescription model = test::described({{"model_type", "deepseek_v3"},
+                                            {"num_key_value_heads", 4},
+                                            {"head_dim", 6},
+                                            {"kv_lora_rank", 9},
+                                            {"q_lora_rank", 7},
+                                            {"qk_nope_head_dim", 8},
+                                            {"qk_rope_head_dim", 6},
+                                            {"v_head_dim", 10},
+                                            {"n_routed_experts", 5},
+                                            {"n_group", 1},
+                                            {"topk_group", 1},
+                                            {"first_k_dense_replace", 2}},
+                                           DType::kFloat32, {});
+  model.config.attention_output_gate = model.config.separate_gate = model.config.gate_per_head = true;
+  model.manifest = describe_decoder(model.config, DType::kFloat32);
+  return model;
+}
+
+class GatedLatentTest : public LayerFormTest {
+ protected:
+  GatedLatentTest() : LayerFormTest(with_gated_latent_attention()) {}
+
+  [[nodiscard]] at::Tensor weight(std::string_view name) const {
+    return views_[layer_tensor_name(0, name)].value;
+  }
+};
+
+TEST_F(GatedLatentTest, each_head_of_latent_attention_counts_by_the_sigmoid_of_its_gate) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor normalised =
+      x_ * (x_.square().mean(2, true) + 1e-6).rsqrt() * weight("input_layernorm.weight");
+  const at::Tensor gate = weight("self_attn.g_proj.weight"), o_proj = weight("self_attn.o_proj.weight");
+  const at::Tensor found = token_mixer(0, x_) - x_, all = o_proj.clone();
+  const at::Tensor weights = at::sigmoid(at::matmul(normalised, gate.t()));
+  const std::int64_t width = all.size(1) / weights.size(2);
+  gate.zero_();  // so that each head counts half
+  at::Tensor expected = at::zeros_like(found);
+  for (std::int64_t head = 0; head < weights.size(2); ++head) {
+    o_proj.zero_();
+    o_proj.narrow(1, head * width, width).copy_(all.narrow(1, head * width, width));
+    expected += 2 * weights.narrow(2, head, 1) * (token_mixer(0, x_) - x_);
+  }
+  EXPECT_TRUE(at::allclose(found, expected, 1e-4, 1e-5));
+}
+
+TEST_F(GatedLatentTest, latent_attention_with_a_cache_has_the_same_gate) {
+  const at::NoGradGuard no_grad;
+  SequenceCache cache(model_.description.config, 1, kPositions, DType::kFloat32, at::kCPU);
+  const at::Tensor whole = token_mixer(0, x_);
+  std::int64_t begin = 0;
+  for (const std::int64_t count : {std::int64_t{1}, kPositions - 1}) {
+    const std::vector<SequencePart> parts{{0, begin, count}};
+    const at::Tensor found =
+        decoder_.token_mixer(0, x_[0].narrow(0, begin, count), parts, decoder_.rotary_rows(parts), cache);
+    EXPECT_TRUE(at::allclose(found, whole[0].narrow(0, begin, count), 1e-4, 1e-5));
+    begin += count;
+  }
+}
+
 }  // namespace
 }  // namespace sluice

@@ -47,27 +47,24 @@ bool has_joint_gate(const ModelConfig& config) {
   return config.attention_output_gate && !config.separate_gate;
 }
 
-/// Values of a token's gate that has a projection of its own.
-std::int64_t gate_values(const ModelConfig& config) {
-  return config.attention_heads * (config.gate_per_head ? 1 : config.head_dim);
-}
-
-/// Elements of a token that a graph keeps of the output's gate: its function's value and its product; of a joint
-/// projection also what it makes, and of a softplus its float32 argument.
-std::int64_t kept_of_gate(const ModelConfig& config, const PassSize& pass) {
-  const std::int64_t queries = config.attention_heads * config.head_dim;
-  if (has_joint_gate(config)) return 4 * queries;
-  if (!config.separate_gate) return 0;
-  const std::int64_t arguments = config.softplus_gate ? size_of(DType::kFloat32) / pass.element_bytes : 0;
-  return queries + (1 + arguments) * gate_values(config);
-}
-
 std::string heads_text(const AttentionHeads& heads) {
   return fmt::format("{}/{} x {}{}", heads.queries, heads.keys_and_values, heads.size,
                      heads.values_are_keys ? ", values are keys" : "");
 }
 
 }  // namespace
+
+std::int64_t gate_values(const ModelConfig& config, std::int64_t head_size) {
+  return config.attention_heads * (config.gate_per_head ? 1 : head_size);
+}
+
+std::int64_t kept_of_gate(const ModelConfig& config, std::int64_t head_size, const PassSize& pass) {
+  const std::int64_t outputs = config.attention_heads * head_size;
+  if (has_joint_gate(config)) return 4 * outputs;
+  if (!config.separate_gate) return 0;
+  const std::int64_t arguments = config.softplus_gate ? size_of(DType::kFloat32) / pass.element_bytes : 0;
+  return outputs + (1 + arguments) * gate_values(config, head_size);
+}
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
   const std::int64_t queries = config.attention_heads * config.head_dim;
@@ -80,7 +77,7 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
   if (config.attention_output_bias)
     out.push_back({kOBias, {config.hidden_size}, Role::kAttention, InitialValues::kZeros});
   if (config.separate_gate)
-    out.push_back({kGateProj, {gate_values(config), config.hidden_size}, Role::kAttention});
+    out.push_back({kGateProj, {gate_values(config, config.head_dim), config.hidden_size}, Role::kAttention});
   if (config.attention_sinks) out.push_back({kSinks, {config.attention_heads}, Role::kAttention});
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   const bool is_whole = config.query_key_norm == QueryKeyNorm::kWholeProjection;
@@ -115,7 +112,7 @@ std::vector<Setting> sliding_settings(const ModelConfig& config) {
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t queries = config.attention_heads * config.head_dim;
   const std::int64_t keys = config.key_value_heads * config.head_dim;
-  const std::int64_t gate = kept_of_gate(config, pass);
+  const std::int64_t gate = kept_of_gate(config, config.head_dim, pass);
   const std::int64_t sums = 2 * config.attention_heads;
   const std::int64_t values = config.value_norm ? keys : 0;  // as they are before their norm
   return {.kept = config.hidden_size + 2 * queries + 3 * keys + values + gate + sums,

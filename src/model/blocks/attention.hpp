@@ -18,11 +18,18 @@ inline constexpr std::string_view kVBias = "self_attn.v_proj.bias";
 inline constexpr std::string_view kOBias = "self_attn.o_proj.bias";
 /// Attention sinks [heads], if the model has them.
 inline constexpr std::string_view kSinks = "self_attn.sinks";
-/// Projection of the output gate [heads x head_dim, hidden] or [heads, hidden], if it has one of its own.
+/// Projection of the output gate [heads x head size, hidden] or [heads, hidden], if it has one of its own.
 inline constexpr std::string_view kGateProj = "self_attn.gate_proj.weight";
 /// Norms of queries and keys, unless QueryKeyNorm::kNone.
 inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight";
 inline constexpr std::string_view kKNorm = "self_attn.k_norm.weight";
+
+/// Values of a token's gate that has a projection of its own, on heads of this size.
+[[nodiscard]] std::int64_t gate_values(const ModelConfig& config, std::int64_t head_size);
+/// Elements of a token that a graph keeps of the output's gate: its function's value and its product; of a joint
+/// projection also what it makes, and of a softplus its float32 argument.
+[[nodiscard]] std::int64_t kept_of_gate(const ModelConfig& config, std::int64_t head_size,
+                                        const PassSize& pass);
 
 /// Tensors of the block. Where the output gate has no projection of its own, q_proj has each head's query and gate.
 [[nodiscard]] std::vector<BlockTensor> tensors(const ModelConfig& config);

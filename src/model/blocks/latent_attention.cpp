@@ -35,6 +35,8 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
   out.push_back(norms::weight(config, kKvANorm, latent.rank));
   out.push_back({kKvBProj, {heads * (latent.nope_dim + latent.value_dim), latent.rank}, Role::kAttention});
   add_biased(config, kOProj, kOBias, {hidden, heads * latent.value_dim}, out);
+  if (config.separate_gate)
+    out.push_back({kGateProj, {attention::gate_values(config, latent.value_dim), hidden}, Role::kAttention});
   return out;
 }
 
@@ -55,8 +57,9 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   // Counts queries, keys and values of each head at their common width, in addition to the parts that they
   // are made of.
   BlockActivations out = attention::activations(config, pass);
-  out.kept = config.hidden_size + low + expanded + 4 * width + 2 * heads;
-  out.passed = low + expanded + 4 * width + (config.attention_bias ? config.hidden_size : 0);
+  const std::int64_t gate = attention::kept_of_gate(config, latent.value_dim, pass);
+  out.kept = config.hidden_size + low + expanded + 4 * width + gate + 2 * heads;
+  out.passed = low + expanded + 4 * width + gate + (config.attention_bias ? config.hidden_size : 0);
   return out;
 }
 

@@ -22,6 +22,8 @@ inline constexpr std::string_view kKvANorm = "self_attn.kv_a_layernorm.weight";
 inline constexpr std::string_view kKvBProj = "self_attn.kv_b_proj.weight";
 /// Output projection, [hidden, heads x value].
 inline constexpr std::string_view kOProj = "self_attn.o_proj.weight";
+/// Projection of the output's gate, [heads, hidden] or [heads x value, hidden], if the model has one.
+inline constexpr std::string_view kGateProj = "self_attn.g_proj.weight";
 /// Bias of the projection to the queries' latent vector, if the model has biases.
 inline constexpr std::string_view kQABias = "self_attn.q_a_proj.bias";
 inline constexpr std::string_view kKvABias = "self_attn.kv_a_proj_with_mqa.bias";
