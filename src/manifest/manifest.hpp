@@ -155,6 +155,10 @@ class ParameterManifest {
   /// rows that do not exist, or tensors of different roles or layers.
   void add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts,
                   bool is_in_tree = true);
+  /// Lets checkpoints call a joined tensor `other` as well.
+  void add_other_name(std::string other, const std::string& joined) {
+    joined_index_.emplace(std::move(other), joined_index_.at(joined));
+  }
   [[nodiscard]] const std::vector<JoinedTensor>& joined() const { return joined_; }
   [[nodiscard]] const JoinedTensor* find_joined(std::string_view name) const;
   /// The first joined tensor that has rows of a tensor, given by its index; null for a tensor that is

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "io/file.hpp"
 #include "model/families/afmoe.hpp"
+#include "model/families/bailing_hybrid.hpp"
 #include "model/families/bailing_moe_v2.hpp"
 #include "model/families/deepseek_v2.hpp"
 #include "model/families/deepseek_v3.hpp"
@@ -50,6 +51,7 @@ namespace {
 
 constexpr std::array kArchitectures{
     Architecture{"afmoe", read_afmoe_config, describe_afmoe},
+    Architecture{"bailing_hybrid", read_bailing_hybrid_config, describe_bailing_hybrid},
     Architecture{"bailing_moe_v2", read_bailing_moe_v2_config, describe_bailing_moe_v2},
     Architecture{"deepseek_v2", read_deepseek_v2_config, describe_decoder},
     Architecture{"deepseek_v3", read_deepseek_v3_config, describe_deepseek_v3},
@@ -96,7 +98,6 @@ struct Unbuilt {
   const char* needs;
 };
 constexpr std::array kUnbuilt{
-    Unbuilt{"bailing_hybrid", "delta nets whose decay is by channel"},
     Unbuilt{"cohere2_moe", "attention beside the experts, and LayerNorm"},
     Unbuilt{"deepseek_v4",
             "compressed attention, several residual streams, and layers that choose experts by a table"},

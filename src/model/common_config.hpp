@@ -26,6 +26,8 @@ struct CommonDefaults {
   std::optional<std::int64_t> padding_token{};
   /// Share of a head that is rotated, by default; nothing: all of it, and no key may say less.
   std::optional<double> partial_rotary_factor{};
+  /// Whether all of a head is rotated whatever partial_rotary_factor says.
+  bool ignores_rotary_share = false;
   bool takes_attention_bias = false;  ///< whether attention_bias may be true
   /// Whether 'dynamic' rotary scaling may have an alpha, which stretches theta whatever the length.
   bool takes_ntk_alpha = false;

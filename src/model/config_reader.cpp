@@ -139,6 +139,10 @@ std::vector<std::int64_t> ConfigReader::integers(Keys keys) const {
   return list<std::int64_t>(keys, &json::is_number_integer, "a list of integers");
 }
 
+std::vector<double> ConfigReader::numbers(Keys keys) const {
+  return list<double>(keys, &json::is_number, "a list of numbers");
+}
+
 std::vector<std::string> ConfigReader::texts(Keys keys) const {
   return list<std::string>(keys, &json::is_string, "a list of texts");
 }

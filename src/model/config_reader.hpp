@@ -51,6 +51,7 @@ class ConfigReader {
   /// it, or as transformers does: {"__float__": "Infinity"}; nothing if the key is missing. Error(kBadData) for null.
   [[nodiscard]] std::optional<std::pair<double, double>> limits(const char* key) const;
   [[nodiscard]] std::vector<std::int64_t> integers(Keys keys) const;
+  [[nodiscard]] std::vector<double> numbers(Keys keys) const;
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
   /// The object at a key; nothing if the key is missing.
   [[nodiscard]] std::optional<ConfigReader> object(Keys keys) const;

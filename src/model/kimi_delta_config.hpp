@@ -6,6 +6,7 @@
 #include "model/model_config.hpp"
 
 #include <optional>
+#include <string_view>
 
 namespace sluice {
 
@@ -13,8 +14,9 @@ namespace sluice {
 [[nodiscard]] LinearAttentionConfig read_kimi_delta_config(const ConfigReader& config,
                                                            const std::optional<ConfigReader>& nested);
 
-/// Publishes a layer's Kimi delta attention as checkpoints have it: the decay beside what else the block has, and a
-/// convolution each for queries, keys and values.
-void publish_kimi_delta(const ModelConfig& config, int layer, ParameterManifest& manifest);
+/// Publishes a layer's Kimi delta attention as checkpoints have it: the decay beside what else `block` has, and a
+/// convolution each for queries, keys and values. Its other tensors are left to the family.
+void publish_kimi_delta(const ModelConfig& config, int layer, ParameterManifest& manifest,
+                        std::string_view block = "self_attn");
 
 }  // namespace sluice

@@ -113,7 +113,8 @@ RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigRe
 
   constexpr const char* kShare = "partial_rotary_factor";
   // Beside all other keys null is the whole head, whatever the default.
-  const bool is_whole = &holder(kShare) == &config && config.is_null(kShare);
+  const bool is_whole =
+      defaults.ignores_rotary_share || (&holder(kShare) == &config && config.is_null(kShare));
   const double share =
       is_whole ? 1.0 : holder(kShare).number({kShare}, defaults.partial_rotary_factor.value_or(1.0));
   if (!defaults.partial_rotary_factor && share != 1.0) holder(kShare).refuse(kShare, "1");

@@ -55,13 +55,14 @@ struct GenerationReference {
 /// The models that it has.
 inline auto generated_models() {
   return testing::Values(
+
       "bailing_moe_v2-tiny", "deepseek_v2-tiny", "deepseek_v3-tiny", "dots1-tiny", "ernie4_5_moe-tiny",
       "glm4_moe-tiny", "glm4_moe_lite-tiny", "gpt_oss-tiny-mxfp4", "hy_v3-tiny", "minimax_m2-tiny",
       "mixtral-tiny", "olmoe-tiny", "qwen2_moe-tiny", "qwen3-moe-mixed", "qwen3-moe-tiny", "qwen3-tiny-tied",
       "qwen3-tiny-yarn", "qwen3_next-tiny", "qwen3_5-moe-tiny", "qwen3_5-moe-vlm", "qwen3_5-tiny",
       "solar_open-tiny", "mellum-tiny", "exaone_moe-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny",
-      "laguna-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny", "nemotron_h-latent-tiny",
-      "kimi_linear-tiny", "hunyuan_v1_moe-tiny");
+      "laguna-tiny", "bailing_hybrid-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny",
+      "nemotron_h-latent-tiny", "kimi_linear-tiny", "hunyuan_v1_moe-tiny");
 }
 inline std::string name_of_model(const testing::TestParamInfo<std::string>& instance) {
   std::string name = instance.param;

@@ -23,7 +23,7 @@ ADAPTERS = {"qwen3-moe": "qwen3-moe-tiny", "qwen3_5-moe": "qwen3_5-moe-tiny", "q
 # Of families whose modules are others: joined projections, latent attention, experts that are published transposed, names of their own.
 FAMILIES = {"qwen3_next": "qwen3_next-tiny", "bailing_moe_v2": "bailing_moe_v2-tiny", "deepseek_v3": "deepseek_v3-tiny",
             "glm4_moe_lite": "glm4_moe_lite-tiny", "gpt_oss": "gpt_oss-tiny", "gpt_oss-square": "gpt_oss-tiny-square",
-            "lfm2_moe": "lfm2_moe-tiny", "granitemoe": "granitemoe-tiny", "afmoe": "afmoe-tiny", "laguna": "laguna-tiny",
+            "lfm2_moe": "lfm2_moe-tiny", "granitemoe": "granitemoe-tiny", "afmoe": "afmoe-tiny", "laguna": "laguna-tiny", "bailing_hybrid": "bailing_hybrid-tiny",
             "granitemoehybrid": "granitemoehybrid-tiny", "gemma4": "gemma4-tiny", "nemotron_h": "nemotron_h-tiny", "nemotron_h-latent": "nemotron_h-latent-tiny",
             "kimi_linear": "kimi_linear-tiny",
             "hunyuan_v1_moe": "hunyuan_v1_moe-tiny"}

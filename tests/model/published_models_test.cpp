@@ -69,6 +69,8 @@ constexpr Published kPublished[] = {
     {"Trinity-Mini", "afmoe", {26'123'974'400, 12'031}, 3.47, false},
     // The sizes of transformers' class defaults, counted by it.
     {"Laguna-XS.2", "laguna", {33'189'975'808, 30'513}, 2.76, false},
+    // Sizes as its release is quoted, counted by transformers.
+    {"Ling-3.0-tiny", "bailing_hybrid", {7'893'392'800, 9'283}, 1.38, false},
     // As its sizes are known, counted by transformers: parameters, and a constant for each of 30 layers.
     {"gemma-4-26B-A4B", "gemma4", {25'233'141'790, 657}, 3.82, false},
     // The config of its release, counted by transformers.

@@ -36,18 +36,6 @@ void require_one_rotary_width(const ConfigReader& config, const ModelConfig& mod
     config.refuse("rotary_dim", fmt::format("{}, as partial_rotary_factor says", model.rotary.dim));
 }
 
-void read_experts(const ConfigReader& config, ModelConfig& model) {
-  read_expert_config(config, "moe_intermediate_size", model);
-  read_shared_experts(config, 1, model);
-  constexpr const char* kSharedWidth = "moe_shared_expert_intermediate_size";
-  const std::int64_t width = model.shared_expert_intermediate_size;
-  if (config.with(Nulls::kAbsent).integer({kSharedWidth}, width) != width)
-    config.refuse(kSharedWidth, fmt::format("num_shared_experts x moe_intermediate_size = {}", width));
-  model.experts_before_router = true;
-  read_sigmoid_router(config, {.groups = 8, .chosen_groups = 4, .scale = 1}, model);
-  model.router.normalize = model.experts_per_token > 1;
-}
-
 void publish_attention(const ModelConfig& config, int layer, ParameterManifest& manifest) {
   namespace names = blocks::attention;
   const auto name = [&](std::string_view tensor) { return fmt::format("model.layers.{}.{}", layer, tensor); };
@@ -61,6 +49,18 @@ void publish_attention(const ModelConfig& config, int layer, ParameterManifest& 
 
 }  // namespace
 
+void read_bailing_experts(const ConfigReader& config, const SigmoidRouterDefaults& router,
+                          ModelConfig& model) {
+  read_expert_config(config, "moe_intermediate_size", model);
+  read_shared_experts(config, 1, model);
+  constexpr const char* kSharedWidth = "moe_shared_expert_intermediate_size";
+  const std::int64_t width = model.shared_expert_intermediate_size;
+  if (config.with(Nulls::kAbsent).integer({kSharedWidth}, width) != width)
+    config.refuse(kSharedWidth, fmt::format("num_shared_experts x moe_intermediate_size = {}", width));
+  model.experts_before_router = true;
+  read_sigmoid_router(config, router, model);
+}
+
 ModelConfig read_bailing_moe_v2_config(const ConfigReader& config) {
   refuse_other_forms(config);
   ModelConfig model =
@@ -72,7 +72,8 @@ ModelConfig read_bailing_moe_v2_config(const ConfigReader& config) {
   require_one_rotary_width(config, model);
   if (config.boolean({"use_qk_norm"}, true)) model.query_key_norm = QueryKeyNorm::kPerHead;
   model.intermediate_size = config.integer({"intermediate_size"});
-  read_experts(config, model);
+  read_bailing_experts(config, {.groups = 8, .chosen_groups = 4, .scale = 1}, model);
+  model.router.normalize = model.experts_per_token > 1;
   read_first_dense_layers(config, 1, model);
   model.prediction_layers = read_prediction_layers(config, "num_nextn_predict_layers", 0);
   return model;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "manifest/manifest.hpp"
+#include "model/common_config.hpp"
 #include "model/config_reader.hpp"
 #include "model/model_config.hpp"
 
@@ -12,6 +13,9 @@ namespace sluice {
 
 /// Reads config.json of Ling and Ring 2.0. Error(kBadData) for settings that no block computes.
 [[nodiscard]] ModelConfig read_bailing_moe_v2_config(const ConfigReader& config);
+/// Reads routed and shared experts and their router, which Ling 3.0 has too.
+void read_bailing_experts(const ConfigReader& config, const SigmoidRouterDefaults& router,
+                          ModelConfig& model);
 [[nodiscard]] ParameterManifest describe_bailing_moe_v2(const ModelConfig& config, DType dtype);
 
 }  // namespace sluice
