@@ -64,8 +64,8 @@ void read_sparse_layers(const ConfigReader& config, ModelConfig& model);
 void read_shared_experts(const ConfigReader& config, std::optional<std::int64_t> otherwise,
                          ModelConfig& model);
 
-/// Reads n_group, or num_expert_group, and topk_group; without these keys the given defaults, or an error if there are none. The
-/// number of experts, and of scores that rank a group, must be known already.
+/// Reads n_group, or num_expert_group, and topk_group; without these keys the given defaults, or an error if there
+/// are none. The number of experts, and of scores that rank a group, must be known already.
 void read_expert_groups(const ConfigReader& config, std::optional<std::int64_t> groups,
                         std::optional<std::int64_t> chosen_groups, ModelConfig& model);
 
