@@ -119,9 +119,10 @@ TEST(BailingHybrid, what_no_block_computes_is_refused) {
   for (const char* key : {"use_bias", "use_qkv_bias", "use_mla_nope", "use_kda_lora", "use_nGPT",
                           "scale_router_input", "value_norm", "up_proj_norm", "tie_word_embeddings"})
     expect_ling3_refused({{key, true}}, {key, "found true", "false"});
-  for (const char* key : {"moe_router_enable_expert_bias", "no_kda_lora", "rope_interleave"})
+  for (const char* key : {"moe_router_enable_expert_bias", "no_kda_lora", "rope_interleave", "use_qk_norm"})
     expect_ling3_refused({{key, false}}, {key, "found false", "true"});
   expect_ling3_refused({{"gated_attention_proj_granularity_type", "element_wise"}}, {"'head_wise'"});
+  expect_ling3_refused({{"rotary_dim", 32}}, {"found 32", "64"});
   expect_ling3_refused({{"kda_lower_bound", 0.5}}, {"found 0.5", "below 0"});
   expect_ling3_refused({{"moe_shared_expert_intermediate_size", 1024}}, {"found 1024", "512"});
   for (const char* key : {"expert_swiglu_limit_list", "share_expert_swiglu_limit_list"}) {

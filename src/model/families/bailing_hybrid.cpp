@@ -29,7 +29,7 @@ void refuse_other_lings(const ConfigReader& given) {
   for (const char* key : {"use_bias", "use_qkv_bias", "use_mla_nope", "use_kda_lora", "use_nGPT",
                           "scale_router_input", "value_norm", "up_proj_norm", "tie_word_embeddings"})
     if (config.boolean({key}, false)) config.refuse(key, "false");
-  for (const char* key : {"moe_router_enable_expert_bias", "no_kda_lora", "rope_interleave"})
+  for (const char* key : {"moe_router_enable_expert_bias", "no_kda_lora", "rope_interleave", "use_qk_norm"})
     if (!config.boolean({key}, true)) config.refuse(key, "true");
   expect_text(config, "score_function", "sigmoid");
   expect_text(config, "router_dtype", "fp32");
@@ -105,6 +105,8 @@ ModelConfig read_bailing_hybrid_config(const ConfigReader& config) {
       read_latent_config(config, defaults, {.rotates = false, .query_rank_may_be_left_out = true});
   model.rotary = read_rotary_config(config, defaults, model.latent_attention.rope_dim);
   model.rotary.interleaved = true;
+  if (config.with(Nulls::kAbsent).integer({"rotary_dim"}, model.rotary.dim) != model.rotary.dim)
+    config.refuse("rotary_dim", fmt::format("qk_rope_head_dim = {}", model.rotary.dim));
   model.latent_attention.score_factor = read_score_factor(config, nullptr);
   model.attention_output_gate = model.separate_gate = model.gate_per_head = true;
   model.prediction_layers = read_prediction_layers(config, "num_nextn_predict_layers",
