@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// The attention's result `mixed` [b, L, heads, d] times the sigmoid or the softplus, computed in float32, of the gate's
-/// projection [b, L, heads, d or 1]; `mixed` where a model has no gate, whose projection is undefined.
+/// The attention's result `mixed` [b, L, heads, d] times the sigmoid or the softplus, computed in float32, of the
+/// gate's projection [b, L, heads, d or 1]; `mixed` where a model has no gate, whose projection is undefined.
 [[nodiscard]] inline at::Tensor gated(const ModelConfig& config, const at::Tensor& mixed,
                                       const at::Tensor& projected) {
   if (!projected.defined()) return mixed;

@@ -96,8 +96,8 @@ struct SequenceBatch {
 /// On `device`.
 [[nodiscard]] std::vector<SequenceBatch> batches_of(std::span<const SequencePart> parts, at::Device device);
 
-/// Results [T, width] for the newest tokens x [T, hidden] of some sequences: compute(tokens [n, L, hidden], slots [n])
-/// returns those of a batch of them, [n * L, width].
+/// Results [T, width] for the newest tokens x [T, hidden] of some sequences: compute(tokens [n, L, hidden], slots
+/// [n]) returns those of a batch of them, [n * L, width].
 template <class Compute>
 [[nodiscard]] at::Tensor compute_in_batches(const at::Tensor& x, std::span<const SequencePart> parts,
                                             const Compute& compute) {

@@ -90,8 +90,8 @@ void read_first_dense_layers(const ConfigReader& config, std::int64_t dense, Mod
 void refuse_windows(const ConfigReader& config, std::optional<std::int64_t> max_window_layers,
                     const ModelConfig& model);
 
-/// Reads the token mixer of each layer from layer_types, where a layer is "full_attention" or, with the mixer `other`,
-/// `other_name`. Returns whether the key is there; without it the mixers stay as they are.
+/// Reads the token mixer of each layer from layer_types, where a layer is "full_attention" or, with the mixer
+/// `other`, `other_name`. Returns whether the key is there; without it the mixers stay as they are.
 bool read_layer_mixers(const ConfigReader& config, std::string_view other_name, AttentionKind other,
                        ModelConfig& model);
 

@@ -7,8 +7,8 @@
 
 namespace sluice::ops {
 
-/// Logarithm up to which a decay counts as 0, of 2^-64: what is left changes no sum in float32 that has other terms, and
-/// its products with small numbers are subnormal, which many processors multiply a hundred times as slowly.
+/// Logarithm up to which a decay counts as 0, of 2^-64: what is left changes no sum in float32 that has other terms,
+/// and its products with small numbers are subnormal, which many processors multiply a hundred times as slowly.
 inline constexpr double kLeastLogDecay = -44.36;
 
 /// Returns e^log_decay, or 0 up to kLeastLogDecay, with its graph.

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// Reads config.json of Ling 3.0. Error(kBadData) for settings that no block computes, and for Ling 2.5 and 2.6, which
-/// have this model_type too.
+/// Reads config.json of Ling 3.0. Error(kBadData) for settings that no block computes, and for Ling 2.5 and 2.6,
+/// which have this model_type too.
 [[nodiscard]] ModelConfig read_bailing_hybrid_config(const ConfigReader& config);
 /// describe_decoder() with the names of published checkpoints.
 [[nodiscard]] ParameterManifest describe_bailing_hybrid(const ModelConfig& config, DType dtype);
