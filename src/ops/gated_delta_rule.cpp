@@ -4,9 +4,9 @@
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
 #include "ops/channel_products.hpp"
-#include "ops/decay.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
+#include "ops/state_decay.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -100,15 +100,16 @@ Decays decays_of(const at::Tensor& g, const at::Tensor& document) {
   const at::Tensor last = g.narrow(-2, g.size(-2) - 1, 1);
   // Differences above the diagonal are positive and could overflow before they are masked.
   return within_documents(
-      {decay_of((g - g.transpose(-1, -2)).tril()).tril(), decay_of(g), decay_of(last - g)}, document);
+      {state_decay((g - g.transpose(-1, -2)).tril()).tril(), state_decay(g), state_decay(last - g)},
+      document);
 }
 
 /// Decays by channel for log decays [b, hv, c, dk]. Sums of them may be large beside the few of weak decays that
 /// count, so that none is the difference of two.
 Decays channel_decays_of(const at::Tensor& log_decay, const at::Tensor& document) {
   const at::Tensor later = at::constant_pad_nd(log_decay.narrow(-2, 1, log_decay.size(-2) - 1), {0, 0, 0, 1});
-  return within_documents({{}, decay_of(log_decay.cumsum(-2)), decay_of(later.flip(-2).cumsum(-2).flip(-2))},
-                          document);
+  return within_documents(
+      {{}, state_decay(log_decay.cumsum(-2)), state_decay(later.flip(-2).cumsum(-2).flip(-2))}, document);
 }
 
 /// Terms of the formula by head: [b, hv, c, ...], or of several chunks [b, hv, chunks, c, ...].

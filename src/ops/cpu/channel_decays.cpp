@@ -61,7 +61,7 @@ struct TokenRows {
 /// Sets factors[i] = e^sums[i], then adds a row to the sums.
 SLUICE_ELEMENT void decay_and_add(float* sums, const float* added, std::int64_t width, float* factors) {
   for (std::int64_t i = 0; i < width; ++i) {
-    factors[i] = decay_of(sums[i]);
+    factors[i] = state_decay(sums[i]);
     sums[i] += added[i];
   }
 }
@@ -70,7 +70,7 @@ SLUICE_ELEMENT void decay_and_add(float* sums, const float* added, std::int64_t 
 SLUICE_ELEMENT void add_and_decay(float* sums, const float* added, std::int64_t width, float* factors) {
   for (std::int64_t i = 0; i < width; ++i) {
     sums[i] += added[i];
-    factors[i] = decay_of(sums[i]);
+    factors[i] = state_decay(sums[i]);
   }
 }
 

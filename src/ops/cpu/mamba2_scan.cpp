@@ -4,9 +4,9 @@
 #include "base/error.hpp"
 #include "base/trace/recorder.hpp"
 #include "ops/cpu/scan_decays.hpp"
-#include "ops/decay.hpp"
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/progress_hook.hpp"
+#include "ops/state_decay.hpp"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -51,8 +51,8 @@ ChunkDecays chunk_decays_of(const at::Tensor& log_decay, const at::Tensor& docum
   const at::Tensor sums = log_decay.to(at::kDouble).cumsum(1);
   const std::int64_t tokens = sums.size(1), last = tokens - 1;
   ChunkDecays decays{at::empty({sums.size(0), sums.size(2), tokens, tokens}, log_decay.options()),
-                     decay_of(sums).to(at::kFloat).unsqueeze(-1),
-                     decay_of(sums.narrow(1, last, 1) - sums).to(at::kFloat).unsqueeze(-1)};
+                     state_decay(sums).to(at::kFloat).unsqueeze(-1),
+                     state_decay(sums.narrow(1, last, 1) - sums).to(at::kFloat).unsqueeze(-1)};
   cpu::scan_decays(sums.transpose(1, 2).contiguous(), document, decays.between);
   if (!document.defined()) return decays;
   decays.before.mul_((document < 0).unsqueeze(-1).unsqueeze(-1));

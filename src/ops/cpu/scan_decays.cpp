@@ -12,7 +12,7 @@ SLUICE_VECTOR_CLONES void decays_of_head(const double* sums, const std::int64_t*
     float* row = decays + i * tokens;
     const std::int64_t first = document == nullptr ? 0 : std::max<std::int64_t>(0, document[i]);
     std::fill(row, row + first, 0.0F);
-    for (std::int64_t j = first; j <= i; ++j) row[j] = decay_of(static_cast<float>(sums[i] - sums[j]));
+    for (std::int64_t j = first; j <= i; ++j) row[j] = state_decay(static_cast<float>(sums[i] - sums[j]));
     std::fill(row + i + 1, row + tokens, 0.0F);
   }
 }

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "ops/cpu/kernel.hpp"
-#include "ops/decay.hpp"
+#include "ops/state_decay.hpp"
 
 #include <ATen/core/Tensor.h>
 
 namespace sluice::ops::cpu {
 
-/// Returns ops::decay_of() of one number.
-SLUICE_ELEMENT float decay_of(float log_decay) {
+/// Returns ops::state_decay() of one number.
+SLUICE_ELEMENT float state_decay(float log_decay) {
   const float decay = kernel::exponential_below(log_decay);
   return log_decay <= static_cast<float>(kLeastLogDecay) ? 0.0F : decay;
 }

@@ -12,7 +12,7 @@ namespace sluice::ops {
 inline constexpr double kLeastLogDecay = -44.36;
 
 /// Returns e^log_decay, or 0 up to kLeastLogDecay, with its graph.
-[[nodiscard]] inline at::Tensor decay_of(const at::Tensor& log_decay) {
+[[nodiscard]] inline at::Tensor state_decay(const at::Tensor& log_decay) {
   return at::threshold(log_decay, kLeastLogDecay, -std::numeric_limits<double>::infinity()).exp();
 }
 
