@@ -24,8 +24,7 @@ struct LatentAttentionParameters {
   ops::Parameter kv_a_norm{};  ///< norm of the key and value latent [rank]
   ops::Weight kv_b_proj{};     ///< projection to keys and values [heads x (nope + value), rank]
   ops::Weight o_proj{};        ///< output projection [hidden, heads x value]
-  ops::Weight
-      gate_proj{};  ///< projection of the output's gate [heads or heads x value, hidden], if there is one
+  ops::Weight gate_proj{};     ///< projection of the output's gate, if any [heads or heads x value, hidden]
   ops::Parameter q_a_bias{}, kv_a_bias{}, o_bias{};  ///< biases of these projections; undefined for none
 };
 

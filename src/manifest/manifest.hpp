@@ -46,10 +46,11 @@ enum class InitialValues : std::uint8_t {
   kByRole,  ///< ones for norms, normal numbers for other tensors
   kZeros,
   kOnes,
-  kLogOfPlace,        ///< log 1, log 2, log 3 and so on, as Mamba-2 begins
-  kLogOfUniform16,    ///< log u, for u uniform in (0, 16)
-  kTimeSteps,         ///< x with softplus(x) = u, for log u uniform in (log 0.001, log 0.1)
-  kUniformByColumns,  ///< uniform within 1 / sqrt(columns): Kaiming's (He et al. 2015) with a = sqrt(5)
+  kLogOfPlace,         ///< log 1, log 2, log 3 and so on, as Mamba-2 begins
+  kLogOfUniform16,     ///< log u, for u uniform in (0, 16)
+  kLogOfUniformFrom1,  ///< log u, for u uniform in (1, 16)
+  kTimeSteps,          ///< x with softplus(x) = u, for log u uniform in (log 0.001, log 0.1)
+  kUniformByColumns,   ///< uniform within 1 / sqrt(columns): Kaiming's (He et al. 2015) with a = sqrt(5)
 };
 
 /// Whether tensors of this kind are trained, unless they are frozen.

@@ -101,7 +101,7 @@ constexpr std::array kUnbuilt{
     Unbuilt{"cohere2_moe", "attention beside the experts, and LayerNorm"},
     Unbuilt{"deepseek_v4",
             "compressed attention, several residual streams, and layers that choose experts by a table"},
-    Unbuilt{"glm5_next", "delta nets whose decay is by channel, and several residual streams"},
+    Unbuilt{"glm5_next", "several residual streams, and an indexer of pooled keys"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
     Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
     Unbuilt{"minimax_m3", "attention to chosen blocks of keys"},

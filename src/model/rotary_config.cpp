@@ -127,7 +127,8 @@ RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigRe
     const auto dim = static_cast<double>(rotary.dim);
     static_cast<void>(nested->positive({"factor"}));  // asked for by transformers, and without an effect
     rotary.theta *= std::pow(nested->positive({"alpha"}), dim / (dim - 2));
-    if (!std::isfinite(rotary.theta)) nested->refuse("alpha", "a number that leaves the embedding finite");
+    if (!std::isfinite(rotary.theta) || rotary.theta <= 0)
+      nested->refuse("alpha", "a number that leaves the embedding finite");
   } else if (nested) {
     read_scaling(config, *nested, rotary);
   }
@@ -166,6 +167,8 @@ void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, Mode
   const ConfigReader all = config.object({kParameters})
                                .value_or(ConfigReader::parse(
                                    otherwise, fmt::format("{}: default {}", config.name(), kParameters)));
+  if (const auto scaling = config.object({"rope_scaling"}); scaling && !scaling->keys().empty())
+    config.refuse("rope_scaling", fmt::format("none, beside settings by kind of layer in {}", kParameters));
   for (const std::string& key : all.keys())
     if (key != kFull && key != kSliding)
       all.refuse(key.c_str(), fmt::format("settings of '{}' and '{}' alone", kFull, kSliding));

@@ -77,6 +77,10 @@ void initial_values(const TensorInfo& tensor, float standard_deviation, std::uin
       stream.uniform(begin, count, out);
       std::transform(out, out + count, out, [](float u) { return std::log(16.0f * u); });
       return;
+    case InitialValues::kLogOfUniformFrom1:
+      stream.uniform(begin, count, out);
+      std::transform(out, out + count, out, [](float u) { return std::log(1 + 15 * u); });
+      return;
     case InitialValues::kTimeSteps:
       stream.uniform(begin, count, out);
       std::transform(out, out + count, out, [](float u) {

@@ -101,8 +101,8 @@ class ArenaDigester {
     if (dtype == part.dtype) return data;
     rounded_.resize(kSliceElements);
     widened_.resize(kSliceElements);
-    convert_elements(data, DType::kFloat32, rounded_.data(), part.dtype, count);
-    convert_elements(rounded_.data(), part.dtype, widened_.data(), DType::kFloat32, count);
+    convert_elements(data, dtype, rounded_.data(), part.dtype, count);
+    convert_elements(rounded_.data(), part.dtype, widened_.data(), dtype, count);
     if (std::memcmp(data, widened_.data(), static_cast<std::size_t>(count) * sizeof(float)) != 0)
       part.altered += count_altered(reinterpret_cast<const float*>(data), count);
     return reinterpret_cast<const std::byte*>(rounded_.data());

@@ -43,9 +43,8 @@ struct VerifyReport {
 /// that. Where the arena's type is the coarser one (bfloat16 for a float32 or float16 file), the file's elements are
 /// converted to it instead. NaNs that a conversion makes alike count as equal. Error(kInternal) on every rank if
 /// something differs, naming the tensors, their files and the ranks that own them; of tensors that every rank holds
-/// whole, in float32, each rank's copy is compared. Holds some 100 bytes a tensor, at
-/// most 8 KiB a rank for the ends of shards, and 5 MiB of staging. `manifest`, `index`, `match` and `weights.plan()`
-/// are the same on every rank.
+/// whole, in float32, each rank's copy is compared. Holds some 100 bytes a tensor, at most 8 KiB a rank for the ends
+/// of shards, and 5 MiB of staging. `manifest`, `index`, `match` and `weights.plan()` are the same on every rank.
 [[nodiscard]] VerifyReport verify_shards(const RankSets& sets, const ShardArena& weights,
                                          const ParameterManifest& manifest, const CheckpointIndex& index,
                                          const CheckpointMatch& match, const std::filesystem::path& directory,

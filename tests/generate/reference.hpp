@@ -55,7 +55,6 @@ struct GenerationReference {
 /// The models that it has.
 inline auto generated_models() {
   return testing::Values(
-
       "bailing_moe_v2-tiny", "deepseek_v2-tiny", "deepseek_v3-tiny", "dots1-tiny", "ernie4_5_moe-tiny",
       "glm4_moe-tiny", "glm4_moe_lite-tiny", "gpt_oss-tiny-mxfp4", "hy_v3-tiny", "minimax_m2-tiny",
       "mixtral-tiny", "olmoe-tiny", "qwen2_moe-tiny", "qwen3-moe-mixed", "qwen3-moe-tiny", "qwen3-tiny-tied",

@@ -207,7 +207,7 @@ class Inspect(JobTest):
 
     def test_layers_by_kind(self):
         found = self.inspect(MODELS / "Qwen3.5-35B-A3B")
-        self.assertEqual(found["layers"], {"full_attention": 10, "sliding_attention": 0, "latent_attention": 0, "linear_attention": 30, "short_convolution": 0, "mamba2": 0, "dense": 0, "moe": 40})
+        self.assertEqual(found["layers"], {"full_attention": 10, "sliding_attention": 0, "latent_attention": 0, "linear_attention": 30, "kimi_delta_attention": 0, "short_convolution": 0, "mamba2": 0, "dense": 0, "moe": 40})
         self.assertEqual((found["experts"], found["experts_per_token"], found["bytes"]), (256, 8, 2 * 34660610688))
 
     def test_a_directory_with_weights(self):

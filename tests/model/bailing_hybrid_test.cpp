@@ -78,6 +78,7 @@ TEST(BailingHybrid, chooses_by_corrected_sigmoids_in_groups) {
 
 TEST(BailingHybrid, limits_are_those_of_each_layer_and_of_each_kind_of_expert) {
   EXPECT_EQ(ling3().config.of_layer(3).swiglu_limits, SwigluLimits{});
+  EXPECT_TRUE(ling3().config.limits_by_layer.empty());
   const json three{{"num_hidden_layers", 3}, {"num_nextn_predict_layers", 1}};
   json limits = three;
   limits["expert_swiglu_limit_list"] = {0.0, 0, 4, 9};  // the last is of a layer for multi-token prediction
@@ -122,6 +123,9 @@ TEST(BailingHybrid, what_no_block_computes_is_refused) {
   for (const char* key : {"moe_router_enable_expert_bias", "no_kda_lora", "rope_interleave", "use_qk_norm"})
     expect_ling3_refused({{key, false}}, {key, "found false", "true"});
   expect_ling3_refused({{"gated_attention_proj_granularity_type", "element_wise"}}, {"'head_wise'"});
+  expect_ling3_refused({{"attention_bias", true}}, {"attention_bias", "found true", "false"});
+  expect_ling3_refused({{"linear_num_heads", 7}}, {"linear_num_heads", "found 7"});
+  expect_ling3_refused({{"linear_conv_kernel_dim", 3}}, {"linear_conv_kernel_dim", "found 3", "expected 4"});
   expect_ling3_refused({{"rotary_dim", 32}}, {"found 32", "64"});
   expect_ling3_refused({{"kda_lower_bound", 0.5}}, {"found 0.5", "below 0"});
   expect_ling3_refused({{"moe_shared_expert_intermediate_size", 1024}}, {"found 1024", "512"});

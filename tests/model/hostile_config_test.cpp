@@ -276,7 +276,7 @@ TEST(HostileConfig, keys_that_nothing_here_knows_are_named) {
 
 TEST(HostileConfig, unknown_architectures_are_told_what_is_known) {
   expect_refused(config_with({{"model_type", "llama\n"}}), {"llama\\x0a", "qwen3, qwen3_moe, qwen3_5, "});
-  expect_refused(config_with({{"model_type", "glm5_next"}}), {"glm5_next", "delta nets"});
+  expect_refused(config_with({{"model_type", "glm5_next"}}), {"glm5_next", "residual streams"});
 }
 
 TEST(HostileConfig, products_of_sizes_that_overflow) {

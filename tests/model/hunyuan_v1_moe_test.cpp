@@ -40,6 +40,7 @@ TEST(HunyuanV1Moe, alpha_stretches_the_rotation_whatever_the_length) {
 }
 
 TEST(HunyuanV1Moe, a_number_for_all_layers_may_be_a_list) {
+  EXPECT_EQ(hunyuan({{"moe_topk", nullptr}, {"num_experts_per_tok", 4}}).config.experts_per_token, 4);
   EXPECT_EQ(hunyuan({{"moe_topk", 4}}).config.experts_per_token, 4);
   EXPECT_EQ(hunyuan({{"moe_topk", std::vector<int>(32, 4)}}).config.experts_per_token, 4);
 }
@@ -50,7 +51,9 @@ TEST(HunyuanV1Moe, what_no_block_computes_is_refused) {
   };
   std::vector<int> unequal(32, 8);
   unequal.back() = 4;
-  expect_refused({{"moe_topk", unequal}}, {"moe_topk", "one number above 0 for all layers"});
+  expect_refused({{"moe_topk", unequal}}, {"moe_topk", "one number above 0 for all 32 layers"});
+  expect_refused({{"moe_topk", {4, 4}}}, {"moe_topk", "32 layers"});
+  expect_refused({{"head_dim", nullptr}}, {"head_dim", "even number"});
   expect_refused({{"moe_topk", 65}}, {"moe_topk", "found 65", "64"});
   expect_refused({{"num_experts", unequal}}, {"num_experts"});
   expect_refused({{"num_shared_expert", 2}}, {"num_shared_expert", "found 2", "expected 1"});

@@ -50,6 +50,12 @@ TEST(KimiLinear, layer_types_come_before_the_numbered_lists_and_every_fourth_lay
             "KKKKLKKKL");
 }
 
+TEST(KimiLinear, lists_by_layer_may_reach_over_layers_for_multi_token_prediction) {
+  const std::vector<std::string> types{"full_attention", "linear_attention", "full_attention"};
+  const json changes{{"layer_types", types}, {"num_hidden_layers", 2}, {"num_nextn_predict_layers", 1}};
+  EXPECT_EQ(block_kinds(kimi(changes).config), "LK");
+}
+
 TEST(KimiLinear, heads_stand_in_a_part_of_their_own_or_beside_other_keys) {
   const json beside{{"linear_attn_config", nullptr},
                     {"linear_num_heads", 6},

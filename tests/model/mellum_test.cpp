@@ -96,6 +96,8 @@ TEST(Mellum, what_no_block_computes_is_refused) {
                         {"rope_parameters: sliding_attention", "rope_theta"});
   expect_mellum_refused({{"rope_parameters", {{"sliding_attention", {{"partial_rotary_factor", 0.5}}}}}},
                         {"sliding_attention", "partial_rotary_factor", "0.5"});
+  expect_mellum_refused({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2}}}},
+                        {"rope_scaling", "linear"});
   expect_mellum_refused({{"rope_parameters", {{"rope_theta", 1e4}}}},
                         {"rope_parameters", "rope_theta", "alone"});
   json config = published_config("Mellum2-12B-A2.5B");

@@ -39,6 +39,16 @@ TEST(InitialValues, logarithms_of_uniform_numbers_up_to_16) {
   EXPECT_NEAR(sum / 10'000, 8.0, 0.2);
 }
 
+TEST(InitialValues, logarithms_of_uniform_numbers_from_1_to_16) {
+  double sum = 0;
+  for (const float value : values_of(Role::kLinearAttention, InitialValues::kLogOfUniformFrom1)) {
+    EXPECT_GE(value, 0.0f);
+    EXPECT_LT(value, std::log(16.0f));
+    sum += std::exp(value);
+  }
+  EXPECT_NEAR(sum / 10'000, 8.5, 0.2);
+}
+
 TEST(InitialValues, shards_of_any_rank_count_hold_the_same_model) {
   const ParameterManifest manifest = test::manifest_of({.hidden = 36, .experts = 5, .expert_width = 20});
   const UnitLayouts layouts = make_unit_layouts(manifest);

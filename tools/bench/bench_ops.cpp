@@ -2,7 +2,7 @@
 //
 //   bench_ops [--tokens 512,4096] [--only NAME] [--rounds 9] [--threads N] [--updates ELEMENTS] [--products ROWS,...] [--json FILE]
 //
-// N: all cores. // Shapes are those of one rank's sequence in the 173 M parameter model of bench_train, with a window of 128 tokens; the delta rule,
+// N: all cores. Shapes are those of one rank's sequence in the 173 M parameter model of bench_train, with a window of 128 tokens; the delta rule,
 // by token or by channel, and its convolution have 8 key heads and 16 value heads of 64. "forward" builds no graph, "step" is forward with a
 // graph and backward to inputs and weights (ours add theirs in float32, the formula leaves them in bfloat16).
 // Medians in milliseconds, the two taking turns; the share is that of a 2048^3 product's rate, measured in

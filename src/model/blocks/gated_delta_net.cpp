@@ -31,7 +31,7 @@ std::int64_t state_elements(const LinearAttentionConfig& linear, const PassSize&
 
 std::int64_t working_bytes(const LinearAttentionConfig& linear, const PassSize& pass, std::int64_t decays) {
   constexpr std::int64_t kChunk = kDeltaChunkPositions;
-  const std::int64_t graph = 8 * kChunk * kChunk +
+  const std::int64_t graph = 9 * kChunk * kChunk +
                              12 * kChunk * (linear.key_head_dim + linear.value_head_dim) +
                              8 * kChunk * (decays - 1) + 4 * linear.key_head_dim * linear.value_head_dim;
   const std::int64_t chunks =

@@ -1,10 +1,13 @@
 #include "model/blocks/kimi_delta.hpp"
 
+#include "base/compute_sizes.hpp"
 #include "base/dtype.hpp"
+#include "base/round.hpp"
 #include "model/blocks/gated_delta_net.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace sluice::blocks::kimi_delta {
@@ -22,6 +25,17 @@ void add_projection(const ModelConfig& config, std::string_view whole, std::stri
   out.push_back({second, {width, rank}, Role::kLinearAttention});
 }
 
+/// Bytes that threads hold while they decay a chunk's queries and keys by channel: rows of a head, decayed rows, and the
+/// gradients of both, in float32 and padded to 64 channels.
+std::int64_t channel_products_bytes(const LinearAttentionConfig& linear, const PassSize& pass) {
+  constexpr std::int64_t kManyThreads = 16;  // number of threads assumed if it is left to the machine
+  constexpr std::int64_t kArrays = 11, kPadded = 64;
+  const std::int64_t workers =
+      std::min(pass.threads == 0 ? kManyThreads : pass.threads, pass.sequences * linear.value_heads);
+  return workers * kArrays * kDeltaChunkPositions * round_up(linear.key_head_dim, kPadded) *
+         size_of(DType::kFloat32);
+}
+
 }  // namespace
 
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
@@ -37,7 +51,7 @@ std::vector<BlockTensor> tensors(const ModelConfig& config) {
                                {kVProj, {width, hidden}, kRole},
                                {kConv1d, {3 * width, 1, linear.conv_kernel_size}, kRole},
                                {kDtBias, {width}, kRole, InitialValues::kTimeSteps, kFloat32},
-                               {kALog, rates, kRole, InitialValues::kLogOfUniform16, kFloat32}};
+                               {kALog, rates, kRole, InitialValues::kLogOfUniformFrom1, kFloat32}};
   add_projection(config, kFProj, kFAProj, kFBProj, width, out);
   out.push_back({kBProj, {heads, hidden}, kRole});
   add_projection(config, kGProj, kGAProj, kGBProj, width, out);
@@ -60,7 +74,8 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   return {.kept = config.hidden_size + 11 * width + 2 * linear.gate_rank + decays + 8 * linear.value_heads +
                   gated_delta_net::state_elements(linear, pass),
           .passed = 8 * width + decays,
-          .working_bytes = gated_delta_net::working_bytes(linear, pass, linear.key_head_dim)};
+          .working_bytes = gated_delta_net::working_bytes(linear, pass, linear.key_head_dim) +
+                           channel_products_bytes(linear, pass)};
 }
 
 }  // namespace sluice::blocks::kimi_delta

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -26,8 +27,9 @@ void refuse_other_lings(const ConfigReader& given) {
   for (const std::string& name : config.texts({"architectures"}))
     if (name != "BailingMoeV3ForCausalLM" && name != "BailingHybridForCausalLM")
       config.refuse("architectures", "'BailingMoeV3ForCausalLM', as Ling 3.0 has it");
-  for (const char* key : {"use_bias", "use_qkv_bias", "use_mla_nope", "use_kda_lora", "use_nGPT",
-                          "scale_router_input", "value_norm", "up_proj_norm", "tie_word_embeddings"})
+  for (const char* key :
+       {"use_bias", "use_qkv_bias", "use_mla_nope", "use_kda_lora", "use_nGPT", "scale_router_input",
+        "value_norm", "up_proj_norm", "tie_word_embeddings", "attention_bias"})
     if (config.boolean({key}, false)) config.refuse(key, "false");
   for (const char* key : {"moe_router_enable_expert_bias", "no_kda_lora", "rope_interleave", "use_qk_norm"})
     if (!config.boolean({key}, true)) config.refuse(key, "true");
@@ -45,9 +47,13 @@ void read_grouped_mixers(const ConfigReader& config, ModelConfig& model) {
   }
   std::ranges::replace(model.attention, AttentionKind::kFull, AttentionKind::kLatent);
   LinearAttentionConfig& linear = model.linear_attention;
+  const ConfigReader saved_again = config.with(Nulls::kAbsent);  // as transformers writes these keys
   linear.key_heads = linear.value_heads = model.attention_heads;
   linear.key_head_dim = linear.value_head_dim = config.integer({"linear_head_dim", "head_dim"}, 128);
   linear.conv_kernel_size = config.integer({"short_conv_kernel_size"}, 4, 1, 1024);
+  for (const auto& [key, expected] : {std::pair("linear_num_heads", linear.key_heads),
+                                      std::pair("linear_conv_kernel_dim", linear.conv_kernel_size)})
+    if (saved_again.integer({key}, expected) != expected) config.refuse(key, fmt::to_string(expected));
   if (!config.boolean({"kda_safe_gate"}, true)) return;
   linear.least_log_decay = config.number({"kda_lower_bound"}, -5.0);
   if (*linear.least_log_decay >= 0) config.refuse("kda_lower_bound", "a number below 0");
@@ -69,6 +75,9 @@ std::vector<double> read_limits_by_layer(const ConfigReader& config, const char*
 void read_clamps(const ConfigReader& config, ModelConfig& model) {
   const std::vector<double> experts = read_limits_by_layer(config, "expert_swiglu_limit_list", model),
                             shared = read_limits_by_layer(config, "share_expert_swiglu_limit_list", model);
+  if (std::ranges::count(experts, 0.0) + std::ranges::count(shared, 0.0) ==
+      std::ssize(experts) + std::ssize(shared))
+    return;
   model.swiglu_clamp = SwigluClamp::kSilu;
   for (std::size_t layer = 0; layer < experts.size(); ++layer)
     model.limits_by_layer.push_back({.experts = experts[layer], .shared_expert = shared[layer]});

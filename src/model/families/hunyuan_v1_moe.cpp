@@ -14,20 +14,22 @@
 namespace sluice {
 namespace {
 
-/// The number at a key, which may be a list of that number for each layer.
-std::int64_t read_for_all_layers(const ConfigReader& config, const char* key,
+/// The number at a key, which may be a list of that number for each of so many layers.
+std::int64_t read_for_all_layers(const ConfigReader& config, const char* key, std::int64_t layers,
                                  std::optional<std::int64_t> otherwise) {
   if (!config.holds_list(key)) return config.integer({key}, otherwise);
   const std::vector<std::int64_t> numbers = config.integers({key});
-  if (numbers.empty() || std::ranges::count(numbers, numbers.front()) != std::ssize(numbers) ||
-      numbers.front() < 1)
-    config.refuse(key, "one number above 0 for all layers");
+  if (numbers.empty() || std::ssize(numbers) < layers || numbers.front() < 1 ||
+      std::ranges::count(numbers, numbers.front()) != std::ssize(numbers))
+    config.refuse(key, fmt::format("one number above 0 for all {} layers", layers));
   return numbers.front();
 }
 
 /// Refuses what the published code knows beside what transformers computes.
 void refuse_other_forms(const ConfigReader& given, const ModelConfig& model) {
   const ConfigReader config = given.with(Nulls::kAbsent);
+  if (!config.has("head_dim"))
+    config.refuse("head_dim", "an even number above 0, which transformers has no default for");
   for (const char* key : {"use_cla", "mlp_bias", "group_limited_greedy", "position_embedding_xdrope"})
     if (config.boolean({key}, false)) config.refuse(key, "false");
   for (const char* key : {"use_qk_norm", "use_mixed_mlp_moe", "norm_topk_prob"})
@@ -37,9 +39,8 @@ void refuse_other_forms(const ConfigReader& given, const ModelConfig& model) {
                                       std::pair("moe_intermediate_size", model.expert_intermediate_size),
                                       std::pair("num_experts_per_tok", model.experts_per_token),
                                       std::pair("attention_head_dim", model.head_dim)})
-    if (read_for_all_layers(given, key, expected) != expected) config.refuse(key, fmt::to_string(expected));
-  if (!config.has("head_dim"))
-    config.refuse("head_dim", "an even number above 0, which transformers has no default for");
+    if (read_for_all_layers(given, key, model.layer_count(), expected) != expected)
+      config.refuse(key, fmt::to_string(expected));
 }
 
 }  // namespace
@@ -54,9 +55,11 @@ ModelConfig read_hunyuan_v1_moe_config(const ConfigReader& config) {
   model.query_key_norm = QueryKeyNorm::kPerHead;
   model.norms_behind_rotation = true;
   model.experts = config.integer({"num_experts"});
-  model.experts_per_token = read_for_all_layers(config, "moe_topk", {});
+  const bool has_other_name = !config.contains("moe_topk") && config.has("num_experts_per_tok");
+  const char* const chosen_key = has_other_name ? "num_experts_per_tok" : "moe_topk";
+  model.experts_per_token = read_for_all_layers(config, chosen_key, model.layer_count(), {});
   if (model.experts_per_token > model.experts)
-    config.refuse("moe_topk", fmt::format("at most num_experts = {}", model.experts));
+    config.refuse(chosen_key, fmt::format("at most num_experts = {}", model.experts));
   model.expert_intermediate_size = model.shared_expert_intermediate_size =
       config.integer({"intermediate_size"});
   model.router = {.normalize = true, .knows_balancing_loss = false};

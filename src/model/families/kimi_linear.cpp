@@ -55,6 +55,7 @@ void refuse_kimi_k3(const ConfigReader& config) {
   if (optional.integer({"moe_layer_freq"}, 1) != 1) config.refuse("moe_layer_freq", "1");
   if (!optional.boolean({"use_grouped_topk"}, true)) config.refuse("use_grouped_topk", "true");
   expect_text(config, "moe_router_activation_func", "sigmoid");
+  static_cast<void>(config.has("rope_scaling"));  // without an effect, as nothing is rotated
 }
 
 }  // namespace
@@ -68,6 +69,7 @@ ModelConfig read_kimi_linear_config(const ConfigReader& config) {
   model.linear_attention = read_kimi_delta_config(config, config.object({kLinearConfig}));
   model.linear_attention.gate_rank = model.linear_attention.key_head_dim;
   model.linear_attention.rate_has_four_dims = true;
+  model.prediction_layers = read_prediction_layers(config, "num_nextn_predict_layers", 0);
   read_kimi_mixers(config, model);
   model.intermediate_size = config.integer({"intermediate_size"});
   read_expert_config(config, "moe_intermediate_size", model);
@@ -75,7 +77,6 @@ ModelConfig read_kimi_linear_config(const ConfigReader& config) {
   model.experts_before_router = true;
   read_sigmoid_router(config, {.normalize = true, .groups = 1, .chosen_groups = 1, .scale = 2.446}, model);
   read_first_dense_layers(config, 1, model);
-  model.prediction_layers = read_prediction_layers(config, "num_nextn_predict_layers", 0);
   return model;
 }
 

@@ -238,7 +238,7 @@ SLUICE_VECTOR_CLONES void add_halves(const Halves& halves, DecayedHead& head, He
 
 /// Calls visit(head, its rows) for each head with the rows of the inputs in place; threads share the heads.
 template <class Visit>
-void for_each_head(const ChannelDecays& inputs, const Visit& visit) {
+void for_each_head(const ChannelInputs& inputs, const Visit& visit) {
   const std::int64_t tokens = inputs.q.size(2), width = inputs.q.size(3), elements = tokens * width;
   at::parallel_for(0, inputs.q.size(0) * inputs.q.size(1), kernel::grain(elements),
                    [&](std::int64_t begin, std::int64_t end) {
@@ -255,7 +255,7 @@ void for_each_head(const ChannelDecays& inputs, const Visit& visit) {
 
 }  // namespace
 
-void channel_products(const ChannelDecays& inputs, const ChannelProducts& products) {
+void channel_products(const ChannelInputs& inputs, const ChannelProducts& products) {
   const std::int64_t tokens = inputs.q.size(2), width = inputs.q.size(3);
   const std::vector<Halves> all = halves_of(tokens);
   for_each_head(inputs, [&](std::int64_t head, DecayedHead& rows) {
@@ -274,8 +274,8 @@ void channel_products(const ChannelDecays& inputs, const ChannelProducts& produc
   });
 }
 
-void channel_products_backward(const ChannelDecays& inputs, const ChannelProducts& d_products,
-                               const ChannelDecays& grads) {
+void channel_products_backward(const ChannelInputs& inputs, const ChannelProducts& d_products,
+                               const ChannelInputs& grads) {
   const std::int64_t tokens = inputs.q.size(2), width = inputs.q.size(3), elements = tokens * width;
   const std::vector<Halves> all = halves_of(tokens);
   for_each_head(inputs, [&](std::int64_t head, DecayedHead& rows) {

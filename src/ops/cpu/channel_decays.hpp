@@ -7,18 +7,18 @@ namespace sluice::ops::cpu {
 
 /// Queries, keys and logarithms of decays, at most 0, of the tokens of a chunk; or their gradients. All are
 /// [b, heads, t, d] float32 and dense.
-struct ChannelDecays {
+struct ChannelInputs {
   at::Tensor q, k, log_decay;
 };
 
 /// Computes all of `products`, which are dense. The first half of a chunk's tokens is decayed to the middle and the
 /// second half from it, then each half is halved itself: so every factor is at most 1, and every exponent a sum,
 /// never a difference.
-void channel_products(const ChannelDecays& inputs, const ChannelProducts& products);
+void channel_products(const ChannelInputs& inputs, const ChannelProducts& products);
 
 /// Computes all of `grads`, the gradients of the inputs, for dense ones of the products, of which only what may
 /// differ from 0 is read.
-void channel_products_backward(const ChannelDecays& inputs, const ChannelProducts& d_products,
-                               const ChannelDecays& grads);
+void channel_products_backward(const ChannelInputs& inputs, const ChannelProducts& d_products,
+                               const ChannelInputs& grads);
 
 }  // namespace sluice::ops::cpu

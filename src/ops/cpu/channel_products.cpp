@@ -13,7 +13,7 @@ namespace {
 struct ChannelProductsNode : node::Function<ChannelProductsNode> {
   static node::variable_list forward(node::AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                                      const at::Tensor& log_decay) {
-    const cpu::ChannelDecays inputs{q.contiguous(), k.contiguous(), log_decay.contiguous()};
+    const cpu::ChannelInputs inputs{q.contiguous(), k.contiguous(), log_decay.contiguous()};
     const auto empty = [&] { return at::empty({q.size(0), q.size(1), q.size(2), q.size(2)}, q.options()); };
     const ChannelProducts products{empty(), empty()};
     cpu::channel_products(inputs, products);
@@ -24,7 +24,7 @@ struct ChannelProductsNode : node::Function<ChannelProductsNode> {
   static node::variable_list backward(node::AutogradContext* context, const node::variable_list& d_products) {
     const node::variable_list kept = context->get_saved_variables();
     const auto empty = [&] { return at::empty_like(kept[0]); };
-    const cpu::ChannelDecays grads{empty(), empty(), empty()};
+    const cpu::ChannelInputs grads{empty(), empty(), empty()};
     cpu::channel_products_backward({kept[0], kept[1], kept[2]},
                                    {d_products[0].contiguous(), d_products[1].contiguous()}, grads);
     return {grads.q, grads.k, grads.log_decay};

@@ -45,16 +45,17 @@ class CodesAhead {
  public:
   /// Begins behind tiles of `rows` rows, of which `tile` is the first.
   CodesAhead(const CodedTile& tile, std::int64_t rows)
-      : next_(tile.rows.codes + kTiles * rows * tile.row_bytes) {}
+      : next_(reinterpret_cast<std::uintptr_t>(tile.rows.codes) +
+              static_cast<std::uintptr_t>(kTiles * rows * tile.row_bytes)) {}
   /// Fetches the next bytes, at most a cache line.
   void fetch(std::int64_t bytes) {
-    __builtin_prefetch(next_, /*rw=*/0, /*locality=*/2);
-    next_ += bytes;
+    __builtin_prefetch(reinterpret_cast<const void*>(next_), /*rw=*/0, /*locality=*/2);
+    next_ += static_cast<std::uintptr_t>(bytes);
   }
 
  private:
   static constexpr std::int64_t kTiles = 4;
-  const std::byte* next_;
+  std::uintptr_t next_;  ///< Address, which may lie behind the codes: it is not read.
 };
 
 }  // namespace sluice::ops::cpu

@@ -57,7 +57,7 @@ constexpr std::pair<std::string_view, Work> kOperations[] = {
     {"loss", Work::kHead},
     {"logits", Work::kHead},
     {"attention", Work::kAttention},
-    {"delta rule", Work::kAttention},
+    {"delta rule", Work::kScan},
     {"convolution", Work::kAttention},
     {"scan", Work::kScan},
     {"router", Work::kRouter},
