@@ -167,7 +167,7 @@ void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, Mode
   const ConfigReader all = config.object({kParameters})
                                .value_or(ConfigReader::parse(
                                    otherwise, fmt::format("{}: default {}", config.name(), kParameters)));
-  if (const auto scaling = config.object({"rope_scaling"}); scaling && !scaling->keys().empty())
+  if (config.contains("rope_scaling"))
     config.refuse("rope_scaling", fmt::format("none, beside settings by kind of layer in {}", kParameters));
   for (const std::string& key : all.keys())
     if (key != kFull && key != kSliding)

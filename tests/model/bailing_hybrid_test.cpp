@@ -126,6 +126,8 @@ TEST(BailingHybrid, what_no_block_computes_is_refused) {
   expect_ling3_refused({{"attention_bias", true}}, {"attention_bias", "found true", "false"});
   expect_ling3_refused({{"linear_num_heads", 7}}, {"linear_num_heads", "found 7"});
   expect_ling3_refused({{"linear_conv_kernel_dim", 3}}, {"linear_conv_kernel_dim", "found 3", "expected 4"});
+  expect_ling3_refused({{"num_expert_group", 2}}, {"num_expert_group", "found 2", "n_group = "});
+  expect_ling3_refused({{"num_experts_per_token", 2}}, {"found 2", "num_experts_per_tok = "});
   expect_ling3_refused({{"rotary_dim", 32}}, {"found 32", "64"});
   expect_ling3_refused({{"kda_lower_bound", 0.5}}, {"found 0.5", "below 0"});
   expect_ling3_refused({{"moe_shared_expert_intermediate_size", 1024}}, {"found 1024", "512"});

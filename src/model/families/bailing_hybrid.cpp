@@ -38,6 +38,17 @@ void refuse_other_lings(const ConfigReader& given) {
   expect_text(config, "gated_attention_proj_granularity_type", "head_wise");
 }
 
+/// Refuses what contradicts another spelling of it, or has no value.
+void refuse_other_spellings(const ConfigReader& config) {
+  for (const auto& [key, other] : {std::pair("num_expert_group", "n_group"),
+                                   std::pair("num_experts_per_token", "num_experts_per_tok")}) {
+    if (!config.contains(key)) continue;
+    const std::int64_t number = config.integer({key}), expected = config.integer({other}, number);
+    if (number != expected) config.refuse(key, fmt::format("{} = {}", other, expected));
+  }
+  if (config.is_null("num_nextn_predict_layers")) config.refuse("num_nextn_predict_layers", "an integer");
+}
+
 void read_grouped_mixers(const ConfigReader& config, ModelConfig& model) {
   if (!read_layer_mixers(config, "linear_attention", AttentionKind::kKimiDelta, model)) {
     const std::int64_t period = config.integer({"layer_group_size"}, 6);
@@ -47,13 +58,12 @@ void read_grouped_mixers(const ConfigReader& config, ModelConfig& model) {
   }
   std::ranges::replace(model.attention, AttentionKind::kFull, AttentionKind::kLatent);
   LinearAttentionConfig& linear = model.linear_attention;
-  const ConfigReader saved_again = config.with(Nulls::kAbsent);  // as transformers writes these keys
   linear.key_heads = linear.value_heads = model.attention_heads;
   linear.key_head_dim = linear.value_head_dim = config.integer({"linear_head_dim", "head_dim"}, 128);
   linear.conv_kernel_size = config.integer({"short_conv_kernel_size"}, 4, 1, 1024);
   for (const auto& [key, expected] : {std::pair("linear_num_heads", linear.key_heads),
                                       std::pair("linear_conv_kernel_dim", linear.conv_kernel_size)})
-    if (saved_again.integer({key}, expected) != expected) config.refuse(key, fmt::to_string(expected));
+    if (config.integer({key}, expected) != expected) config.refuse(key, fmt::to_string(expected));
   if (!config.boolean({"kda_safe_gate"}, true)) return;
   linear.least_log_decay = config.number({"kda_lower_bound"}, -5.0);
   if (*linear.least_log_decay >= 0) config.refuse("kda_lower_bound", "a number below 0");
@@ -104,6 +114,7 @@ void publish_ling_mixer(const ModelConfig& config, int layer, ParameterManifest&
 
 ModelConfig read_bailing_hybrid_config(const ConfigReader& config) {
   refuse_other_lings(config);
+  refuse_other_spellings(config);
   const CommonDefaults defaults{.key_value_heads = 32,
                                 .null_key_value_heads = true,
                                 .padding_token = 156'892,
