@@ -3,6 +3,7 @@
 #include "model/blocks/gated_delta_net.hpp"
 #include "ops/activation.hpp"
 #include "ops/causal_conv.hpp"
+#include "ops/gated_delta_rule.hpp"
 #include "ops/norm.hpp"
 
 #include <ATen/ops/sigmoid.h>
@@ -20,13 +21,8 @@ at::Tensor log_decay(const DeltaNetParameters& parameters, const at::Tensor& a) 
   return -rate * at::softplus(a.to(at::kFloat) + ops::in_graph(parameters.dt_bias, a));
 }
 
-/// Projections of tokens x [b, L, hidden], each [b, L, ...].
-struct Projections {
-  at::Tensor mixed;  ///< queries, keys and values before the convolution
-  at::Tensor log_decay, beta;
-};
-
-Projections project(const ModelConfig& config, const DeltaNetParameters& parameters, const at::Tensor& x) {
+DeltaProjections project(const ModelConfig& config, const DeltaNetParameters& parameters,
+                         const at::Tensor& x) {
   const at::Tensor tokens = x.reshape({-1, config.hidden_size});
   const auto project = [&](const ops::Weight& weight) {
     return ops::linear(tokens, weight).view({x.size(0), x.size(1), -1});
@@ -47,10 +43,9 @@ at::Tensor output(const ModelConfig& config, const DeltaNetParameters& parameter
   return ops::linear(gated, parameters.out_proj, purpose);
 }
 
-}  // namespace
-
-ops::DeltaRuleInputs rule_inputs(const LinearAttentionConfig& linear, const at::Tensor& mixed,
-                                 const at::Tensor& log_decay, const at::Tensor& beta) {
+/// Inputs of the delta rule; `mixed` is in.mixed after the convolution.
+ops::DeltaRuleInputs rule_inputs(const LinearAttentionConfig& linear, const DeltaProjections& in,
+                                 const at::Tensor& mixed) {
   const std::int64_t keys = linear.key_heads * linear.key_head_dim;
   const std::int64_t values = linear.value_heads * linear.value_head_dim;
   const auto heads = [&](std::int64_t begin, std::int64_t width, std::int64_t count) {
@@ -59,8 +54,22 @@ ops::DeltaRuleInputs rule_inputs(const LinearAttentionConfig& linear, const at::
   return {.q = heads(0, keys, linear.key_heads),
           .k = heads(keys, keys, linear.key_heads),
           .v = heads(2 * keys, values, linear.value_heads),
-          .log_decay = log_decay,
-          .beta = beta};
+          .log_decay = in.log_decay,
+          .beta = in.beta};
+}
+
+}  // namespace
+
+at::Tensor delta_values(const LinearAttentionConfig& linear, const DeltaProjections& in,
+                        const ops::Parameter& conv1d, const ops::Documents& documents) {
+  const at::Tensor mixed = ops::causal_conv(in.mixed, conv1d, ops::ConvActivation::kSilu, documents);
+  return ops::gated_delta_rule(rule_inputs(linear, in, mixed), documents);
+}
+
+at::Tensor continued_delta_values(const LinearAttentionConfig& linear, const DeltaProjections& in,
+                                  const ops::Parameter& conv1d, at::Tensor& window, at::Tensor& state) {
+  const at::Tensor mixed = ops::continue_causal_conv(in.mixed, conv1d, ops::ConvActivation::kSilu, window);
+  return ops::continue_gated_delta_rule(rule_inputs(linear, in, mixed), state);
 }
 
 DeltaNetParameters delta_net_parameters(const LayerViews& layer) {
@@ -78,11 +87,8 @@ DeltaNetParameters delta_net_parameters(const LayerViews& layer) {
 
 at::Tensor delta_net_block(const ModelConfig& config, const DeltaNetParameters& parameters,
                            const at::Tensor& x, const ops::Documents& documents, ops::Purpose purpose) {
-  const Projections in = project(config, parameters, x);
-  const at::Tensor mixed =
-      ops::causal_conv(in.mixed, parameters.conv1d, ops::ConvActivation::kSilu, documents);
   const at::Tensor out =
-      ops::gated_delta_rule(rule_inputs(config.linear_attention, mixed, in.log_decay, in.beta), documents);
+      delta_values(config.linear_attention, project(config, parameters, x), parameters.conv1d, documents);
   return output(config, parameters, x, out, purpose).view({x.size(0), x.size(1), config.hidden_size});
 }
 
@@ -90,11 +96,8 @@ at::Tensor cached_delta_net_block(const ModelConfig& config, const DeltaNetParam
                                   const at::Tensor& x, std::span<const SequencePart> parts,
                                   DeltaNetCache& cache) {
   const auto compute = [&](const at::Tensor& tokens, at::Tensor& window, at::Tensor& state) {
-    const Projections in = project(config, parameters, tokens);
-    const at::Tensor mixed =
-        ops::continue_causal_conv(in.mixed, parameters.conv1d, ops::ConvActivation::kSilu, window);
-    const at::Tensor out = ops::continue_gated_delta_rule(
-        rule_inputs(config.linear_attention, mixed, in.log_decay, in.beta), state);
+    const at::Tensor out = continued_delta_values(
+        config.linear_attention, project(config, parameters, tokens), parameters.conv1d, window, state);
     return output(config, parameters, tokens, out, ops::Purpose::kOutput);
   };
   return carry_in_batches(x, parts, cache, compute);

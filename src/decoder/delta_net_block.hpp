@@ -5,7 +5,6 @@
 #include "decoder/sequence_cache.hpp"
 #include "model/model_config.hpp"
 #include "ops/documents.hpp"
-#include "ops/gated_delta_rule.hpp"
 #include "ops/linear.hpp"
 #include "ops/parameter.hpp"
 
@@ -25,9 +24,21 @@ struct DeltaNetParameters {
   ops::Weight out_proj;              ///< output projection [hidden, values]
 };
 
-/// Inputs of the delta rule; `mixed` [b, L, 2 keys + values] are queries, keys and values after the convolution.
-[[nodiscard]] ops::DeltaRuleInputs rule_inputs(const LinearAttentionConfig& linear, const at::Tensor& mixed,
-                                               const at::Tensor& log_decay, const at::Tensor& beta);
+/// What tokens are projected to before the convolution and the delta rule, each [b, L, ...].
+struct DeltaProjections {
+  at::Tensor mixed;            ///< queries, keys and values before the convolution [b, L, 2 keys + values]
+  at::Tensor log_decay, beta;  ///< as in ops::DeltaRuleInputs
+};
+
+/// Result [b, L, value heads, value head size] of the convolution and the delta rule.
+[[nodiscard]] at::Tensor delta_values(const LinearAttentionConfig& linear, const DeltaProjections& in,
+                                      const ops::Parameter& conv1d, const ops::Documents& documents);
+
+/// delta_values() of sequences that are continued from `window`, the convolution's last inputs, and `state`, which
+/// become those after these tokens. Records no graph.
+[[nodiscard]] at::Tensor continued_delta_values(const LinearAttentionConfig& linear,
+                                                const DeltaProjections& in, const ops::Parameter& conv1d,
+                                                at::Tensor& window, at::Tensor& state);
 
 /// Weights of a layer with a delta net.
 [[nodiscard]] DeltaNetParameters delta_net_parameters(const LayerViews& layer);

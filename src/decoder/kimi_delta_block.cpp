@@ -2,8 +2,6 @@
 
 #include "decoder/delta_net_block.hpp"
 #include "model/blocks/kimi_delta.hpp"
-#include "ops/causal_conv.hpp"
-#include "ops/gated_delta_rule.hpp"
 #include "ops/norm.hpp"
 
 #include <ATen/ops/cat.h>
@@ -30,14 +28,8 @@ at::Tensor log_decays(const LinearAttentionConfig& linear, const KimiDeltaParame
   return -rates * at::softplus(biased);
 }
 
-/// Projections of tokens x [b, L, hidden].
-struct KimiDeltaInputs {
-  at::Tensor mixed;  ///< queries, keys and values before the convolution [b, L, 3 width]
-  at::Tensor log_decay, beta;
-};
-
-KimiDeltaInputs project(const ModelConfig& config, const KimiDeltaParameters& parameters,
-                        const at::Tensor& x) {
+DeltaProjections project(const ModelConfig& config, const KimiDeltaParameters& parameters,
+                         const at::Tensor& x) {
   const at::Tensor tokens = x.reshape({-1, config.hidden_size});
   const auto by_token = [&](const at::Tensor& rows) { return rows.view({x.size(0), x.size(1), -1}); };
   const at::Tensor mixed =
@@ -82,11 +74,8 @@ KimiDeltaParameters kimi_delta_parameters(const ModelConfig& config, const Layer
 
 at::Tensor kimi_delta_block(const ModelConfig& config, const KimiDeltaParameters& parameters,
                             const at::Tensor& x, const ops::Documents& documents, ops::Purpose purpose) {
-  const KimiDeltaInputs in = project(config, parameters, x);
-  const at::Tensor mixed =
-      ops::causal_conv(in.mixed, parameters.conv1d, ops::ConvActivation::kSilu, documents);
   const at::Tensor out =
-      ops::gated_delta_rule(rule_inputs(config.linear_attention, mixed, in.log_decay, in.beta), documents);
+      delta_values(config.linear_attention, project(config, parameters, x), parameters.conv1d, documents);
   return output(config, parameters, x, out, purpose).view(x.sizes());
 }
 
@@ -94,11 +83,8 @@ at::Tensor cached_kimi_delta_block(const ModelConfig& config, const KimiDeltaPar
                                    const at::Tensor& x, std::span<const SequencePart> parts,
                                    DeltaNetCache& cache) {
   const auto compute = [&](const at::Tensor& tokens, at::Tensor& window, at::Tensor& state) {
-    const KimiDeltaInputs in = project(config, parameters, tokens);
-    const at::Tensor mixed =
-        ops::continue_causal_conv(in.mixed, parameters.conv1d, ops::ConvActivation::kSilu, window);
-    const at::Tensor out = ops::continue_gated_delta_rule(
-        rule_inputs(config.linear_attention, mixed, in.log_decay, in.beta), state);
+    const at::Tensor out = continued_delta_values(
+        config.linear_attention, project(config, parameters, tokens), parameters.conv1d, window, state);
     return output(config, parameters, tokens, out, ops::Purpose::kOutput);
   };
   return carry_in_batches(x, parts, cache, compute);
