@@ -4,6 +4,7 @@
 #include "decoder/biased.hpp"
 #include "decoder/block_norm.hpp"
 #include "decoder/output_gate.hpp"
+#include "decoder/rotary_tables.hpp"
 #include "model/blocks/attention.hpp"
 #include "ops/cached_attention.hpp"
 
@@ -25,11 +26,8 @@ at::Tensor normalised(const ModelConfig& config, const at::Tensor& x, const ops:
 /// Queries or keys, normalised and turned in the model's order.
 at::Tensor placed(const ModelConfig& config, const at::Tensor& x, const ops::Parameter& weight,
                   const ops::RotaryTable& rotary) {
-  const auto turned = [&](const at::Tensor& heads) {
-    return rotary.cos.defined() ? ops::apply_rotary(heads, rotary) : heads;
-  };
-  return config.norms_behind_rotation ? normalised(config, turned(x), weight)
-                                      : turned(normalised(config, x, weight));
+  return config.norms_behind_rotation ? normalised(config, turned(x, rotary), weight)
+                                      : turned(normalised(config, x, weight), rotary);
 }
 
 ops::AttentionForm form_of(const ModelConfig& config, const AttentionParameters& parameters) {

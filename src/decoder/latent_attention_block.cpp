@@ -3,6 +3,7 @@
 #include "decoder/biased.hpp"
 #include "decoder/block_norm.hpp"
 #include "decoder/output_gate.hpp"
+#include "decoder/rotary_tables.hpp"
 #include "model/blocks/latent_attention.hpp"
 #include "ops/cached_attention.hpp"
 
@@ -47,18 +48,15 @@ Latents project(const ModelConfig& config, const LatentAttentionParameters& para
   const at::Tensor queries = queries_of(config, parameters, tokens)
                                  .view({x.size(0), x.size(1), config.attention_heads, latent.key_dim()});
   const at::Tensor low = biased(ops::linear(tokens, parameters.kv_a_proj), parameters.kv_a_bias, tokens);
-  const auto turned = [&](const at::Tensor& heads) {
-    return rotary.cos.defined() ? ops::apply_rotary(heads, rotary) : heads;
-  };
   const at::Tensor key =
       low.narrow(1, latent.rank, latent.rope_dim).reshape({x.size(0), x.size(1), 1, latent.rope_dim});
   at::Tensor gate;
   if (config.separate_gate)
     gate = ops::linear(tokens, parameters.gate_proj).view({x.size(0), x.size(1), config.attention_heads, -1});
   return {queries.narrow(3, 0, latent.nope_dim),
-          turned(queries.narrow(3, latent.nope_dim, latent.rope_dim).contiguous()),
-          inner_norm(config, low.narrow(1, 0, latent.rank).contiguous(), parameters.kv_a_norm), turned(key),
-          gate};
+          turned(queries.narrow(3, latent.nope_dim, latent.rope_dim).contiguous(), rotary),
+          inner_norm(config, low.narrow(1, 0, latent.rank).contiguous(), parameters.kv_a_norm),
+          turned(key, rotary), gate};
 }
 
 /// x [..., d] with its last dimension extended to `width` by zeros.

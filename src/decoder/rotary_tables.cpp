@@ -27,4 +27,8 @@ RotaryTables rows_of(const RotaryTables& tables, const at::Tensor& positions) {
   return {rows_of(tables.full, positions), rows_of(tables.sliding, positions)};
 }
 
+at::Tensor turned(const at::Tensor& x, const ops::RotaryTable& table) {
+  return table.cos.defined() ? ops::apply_rotary(x, table) : x;
+}
+
 }  // namespace sluice

@@ -23,4 +23,7 @@ struct RotaryTables {
 /// Rows of the tables at `positions` [n] (int64), for tokens x [1, n, heads, d].
 [[nodiscard]] RotaryTables rows_of(const RotaryTables& tables, const at::Tensor& positions);
 
+/// Queries or keys x [b, L, heads, d] turned by the angles of a table; x itself where nothing rotates.
+[[nodiscard]] at::Tensor turned(const at::Tensor& x, const ops::RotaryTable& table);
+
 }  // namespace sluice
