@@ -11,10 +11,13 @@ namespace sluice::ops::arithmetic {
 /// Coefficients of the gate and of its cube in the exponent of GELU: 2 sqrt(2 / pi), and 0.044715 times that.
 constexpr float kGeluLinear = 1.5957691216057308F, kGeluCubic = 0.07135481627159841F;
 
-/// The up number clamped to [-limit, limit].
-SLUICE_ELEMENT float cut_up(float up, float limit) {
-  return up > limit ? limit : (up < -limit ? -limit : up);
-}
+/// What gates share whose up number is clamped to [-limit, limit].
+struct LimitedUp {
+  float limit;
+
+  SLUICE_ELEMENT float cut_up(float up) const { return up > limit ? limit : (up < -limit ? -limit : up); }
+  SLUICE_ELEMENT float through_up(float up, float grad) const { return std::abs(up) > limit ? 0.0F : grad; }
+};
 
 /// What gates share whose activation, cut_gate(gate) * sigmoid(exponent(cut_gate(gate))), has no limit.
 struct UncutActivation {
@@ -38,36 +41,32 @@ struct PlainGate : UnlimitedGate {
 };
 
 /// SwiGLU with inputs that are clamped at a limit.
-struct LimitedGate : UncutActivation {
-  float limit, slope;
+struct LimitedGate : LimitedUp, UncutActivation {
+  float slope;
 
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate > limit ? limit : gate; }
   /// Returns the factor of the activated gate.
-  SLUICE_ELEMENT float factor(float up) const { return cut_up(up, limit) + 1.0F; }
+  SLUICE_ELEMENT float factor(float up) const { return cut_up(up) + 1.0F; }
   /// Returns the argument of the sigmoid that multiplies the clamped gate.
   SLUICE_ELEMENT float exponent(float cut) const { return cut * slope; }
   SLUICE_ELEMENT float growth(float /*cut*/, float exponent) const { return exponent; }
   SLUICE_ELEMENT float through_gate(float gate, float /*activation*/, float grad) const {
     return gate > limit ? 0.0F : grad;
   }
-  SLUICE_ELEMENT float through_up(float up, float grad) const { return std::abs(up) > limit ? 0.0F : grad; }
 };
 
 /// SwiGLU whose two factors are clamped at a limit: the silu of the gate, and the up number.
-struct LimitedSilu {
-  float limit;
-
+struct LimitedSilu : LimitedUp {
   SLUICE_ELEMENT float cut_gate(float gate) const { return gate; }
   SLUICE_ELEMENT float cut_activation(float activation) const {
     return activation > limit ? limit : activation;
   }
-  SLUICE_ELEMENT float factor(float up) const { return cut_up(up, limit); }
+  SLUICE_ELEMENT float factor(float up) const { return cut_up(up); }
   SLUICE_ELEMENT float exponent(float cut) const { return cut; }
   SLUICE_ELEMENT float growth(float /*cut*/, float exponent) const { return exponent; }
   SLUICE_ELEMENT float through_gate(float /*gate*/, float activation, float grad) const {
     return activation > limit ? 0.0F : grad;
   }
-  SLUICE_ELEMENT float through_up(float up, float grad) const { return std::abs(up) > limit ? 0.0F : grad; }
 };
 
 /// GELU by its formula with tanh, as sigmoids: gate * sigmoid(2 sqrt(2 / pi) (gate + 0.044715 gate^3)) * up.
@@ -98,9 +97,9 @@ void with_gate(const Gating& gating, F&& f) {
   if (!gating.has_gate())
     f(SquaredRelu{});
   else if (gating.has_limit() && gating.clamp == Clamp::kSilu)
-    f(LimitedSilu{gating.limit});
+    f(LimitedSilu{{gating.limit}});
   else if (gating.has_limit())
-    f(LimitedGate{{}, gating.limit, gating.slope});
+    f(LimitedGate{{gating.limit}, {}, gating.slope});
   else if (gating.activation == Activation::kGeluTanh)
     f(GeluGate{});
   else

@@ -74,18 +74,24 @@ SLUICE_ELEMENT void add_and_decay(float* sums, const float* added, std::int64_t 
   }
 }
 
-/// One head: its rows, and those of a pair of halves decayed from the middle or to it.
-struct DecayedHead {
-  DecayedHead(std::int64_t tokens, std::int64_t width)
+/// Rows of one head, and those of a pair of halves decayed from the middle or to it; or the gradients of both.
+struct HeadRows {
+  HeadRows(std::int64_t tokens, std::int64_t width)
       : q(tokens, width),
         k(tokens, width),
         log_decay(tokens, width),
-        factors(tokens, width),
         decayed_q(tokens, width),
-        decayed_k(tokens, width),
-        sums(static_cast<std::size_t>(q.width)) {}
+        decayed_k(tokens, width) {}
 
-  TokenRows q, k, log_decay, factors, decayed_q, decayed_k;
+  TokenRows q, k, log_decay, decayed_q, decayed_k;
+};
+
+/// One head with the decays of its rows.
+struct DecayedHead : HeadRows {
+  DecayedHead(std::int64_t tokens, std::int64_t width)
+      : HeadRows(tokens, width), factors(tokens, width), sums(static_cast<std::size_t>(q.width)) {}
+
+  TokenRows factors;
   std::vector<float> sums;
 };
 
@@ -152,25 +158,13 @@ SLUICE_VECTOR_CLONES void multiply_halves(const Halves& halves, const DecayedHea
   }
 }
 
-/// Gradients of one head's rows, and of a pair of halves those of decayed rows.
-struct HeadGradients {
-  HeadGradients(std::int64_t tokens, std::int64_t width)
-      : q(tokens, width),
-        k(tokens, width),
-        log_decay(tokens, width),
-        decayed_q(tokens, width),
-        decayed_k(tokens, width) {}
-
-  TokenRows q, k, log_decay, decayed_q, decayed_k;
-};
-
 SLUICE_ELEMENT void write_vectors(const Lanes* vectors, float* to) {
   std::memcpy(to, vectors, kVectorsAtOnce * sizeof(Lanes));
 }
 
 /// Gradients of the decayed rows of the second half: of each, the columns times the gradients of its products.
 SLUICE_VECTOR_CLONES void decayed_row_gradients(const Halves& halves, const DecayedHead& head,
-                                                const HeadProducts<const float>& d, HeadGradients& grads) {
+                                                const HeadProducts<const float>& d, HeadRows& grads) {
   const std::int64_t width = head.q.width;
   for (std::int64_t row = halves.middle; row < halves.end; ++row) {
     const float *of_query = d.of_queries + row * d.tokens, *of_key = d.of_keys + row * d.tokens;
@@ -191,7 +185,7 @@ SLUICE_VECTOR_CLONES void decayed_row_gradients(const Halves& halves, const Deca
 
 /// Gradients of the decayed keys of the first half, from all rows of the second one.
 SLUICE_VECTOR_CLONES void decayed_column_gradients(const Halves& halves, const DecayedHead& head,
-                                                   const HeadProducts<const float>& d, HeadGradients& grads) {
+                                                   const HeadProducts<const float>& d, HeadRows& grads) {
   const std::int64_t width = head.q.width;
   for (std::int64_t column = halves.begin; column < halves.middle; ++column)
     for (std::int64_t first = 0; first < width; first += kChannelsAtOnce) {
@@ -209,7 +203,7 @@ SLUICE_VECTOR_CLONES void decayed_column_gradients(const Halves& halves, const D
 
 /// Adds what a pair of halves contributes to the gradients of rows. A row's exponent is the sum of log decays between
 /// it and the middle, so that each of them gets what all rows beyond it give.
-SLUICE_VECTOR_CLONES void add_halves(const Halves& halves, DecayedHead& head, HeadGradients& grads) {
+SLUICE_VECTOR_CLONES void add_halves(const Halves& halves, DecayedHead& head, HeadRows& grads) {
   const std::int64_t width = head.q.width;
   float* const sums = head.sums.data();
   std::fill_n(sums, width, 0.0F);
@@ -281,7 +275,7 @@ void channel_products_backward(const ChannelInputs& inputs, const ChannelProduct
   for_each_head(inputs, [&](std::int64_t head, DecayedHead& rows) {
     const HeadProducts<const float> d{d_products.of_queries.data_ptr<float>() + head * tokens * tokens,
                                       d_products.of_keys.data_ptr<float>() + head * tokens * tokens, tokens};
-    HeadGradients sums(tokens, width);
+    HeadRows sums(tokens, width);
     for (const Halves& halves : all) {
       decay_halves(halves, rows);
       decayed_row_gradients(halves, rows, d, sums);
