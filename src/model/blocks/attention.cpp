@@ -19,9 +19,8 @@ namespace {
 /// keys, packed four times, with their gradients, and a panel of scores and gradients. On matrix tiles packed
 /// numbers take 2 bytes; elsewhere float32 in rows of 272, which lines of less than 256 share: that counts here.
 std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
-  constexpr std::int64_t kManyThreads = 16;  // number of threads assumed if it is left to the machine
   constexpr std::int64_t kPositions = 256, kQueries = kMiB, kPanel = 336 * kKiB, kRow = 272, kRowDepth = 256;
-  const std::int64_t workers = pass.threads == 0 ? kManyThreads : pass.threads;
+  const std::int64_t workers = pass.workers();
   const std::int64_t lines = pass.length * std::min(pass.sequences * config.key_value_heads, workers);
   const std::int64_t width = round_up<std::int64_t>(config.head_dim, 32),
                      float_size = size_of(DType::kFloat32);

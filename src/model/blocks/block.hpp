@@ -41,6 +41,12 @@ struct PassSize {
   std::int64_t threads = 0;        ///< compute threads of this rank; 0 if the machine decides
   bool on_device = false;          ///< whether the block runs on a GPU
   bool keeps_logits = false;       ///< whether routers keep their logits, for a z-loss
+
+  /// Number of compute threads to count buffers for: many, if the machine decides.
+  [[nodiscard]] std::int64_t workers() const {
+    constexpr std::int64_t kMany = 16;
+    return threads == 0 ? kMany : threads;
+  }
 };
 
 /// Activation memory of one block, counted from what each operation saves and what its gradients pass

@@ -28,10 +28,8 @@ void add_projection(const ModelConfig& config, std::string_view whole, std::stri
 /// Bytes that threads hold while they decay a chunk's queries and keys by channel: rows of a head, decayed rows, and the
 /// gradients of both, in float32 and padded to 64 channels.
 std::int64_t channel_products_bytes(const LinearAttentionConfig& linear, const PassSize& pass) {
-  constexpr std::int64_t kManyThreads = 16;  // number of threads assumed if it is left to the machine
   constexpr std::int64_t kArrays = 11, kPadded = 64;
-  const std::int64_t workers =
-      std::min(pass.threads == 0 ? kManyThreads : pass.threads, pass.sequences * linear.value_heads);
+  const std::int64_t workers = std::min(pass.workers(), pass.sequences * linear.value_heads);
   return workers * kArrays * kDeltaChunkPositions * round_up(linear.key_head_dim, kPadded) *
          size_of(DType::kFloat32);
 }
