@@ -5,7 +5,7 @@
 #include "ops/cpu/level.hpp"
 #include "ops/cpu/matmul.hpp"
 #include "ops/cpu/onednn_matmul.hpp"
-#include "ops/cpu/products/product.hpp"
+#include "ops/cpu/products/widening.hpp"
 #include "ops/op_check.hpp"
 
 #include <ATen/ops/mm.h>

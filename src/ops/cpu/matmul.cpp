@@ -8,7 +8,7 @@
 #include "ops/cpu/onednn_matmul.hpp"
 #include "ops/cpu/products/arm.hpp"
 #include "ops/cpu/products/kernels.hpp"
-#include "ops/cpu/products/product.hpp"
+#include "ops/cpu/products/widening.hpp"
 #include "ops/cpu/tiles/matmul.hpp"
 #include "ops/runtime/no_view_tracking.hpp"
 #include "ops/runtime/progress_hook.hpp"
@@ -101,14 +101,12 @@ tiles::Operand side_of(const at::Tensor& a) {
 /// Multiplies by kernels of ours.
 void multiply_packed(const at::Tensor& out, const at::Tensor& a, const tiles::Operand& right, Into into,
                      bool on_tiles) {
-  const bool adds = into == Into::kAdd, is_float = out.scalar_type() == at::kFloat;
-  const TileResult result = !is_float ? TileResult::kRounded
-                            : adds    ? TileResult::kAdds
-                                      : TileResult::kReplaces;
+  const ProductTarget target{out.data_ptr(), out.stride(0), out.scalar_type() == at::kFloat,
+                             into == Into::kAdd};
   if (on_tiles)
-    tile_matmul({out.data_ptr(), out.stride(0), result}, side_of(a), right);
+    tile_matmul(target, side_of(a), right);
   else
-    widening_matmul(widening_kernel(), {out.data_ptr(), out.stride(0), is_float, adds}, side_of(a), right);
+    widening_matmul(widening_kernel(), target, side_of(a), right);
 }
 
 /// Multiplies bfloat16 matrices by the fastest way of this processor.
