@@ -1,6 +1,8 @@
 #include "base/compute_sizes.hpp"
 #include "base/error.hpp"
 #include "base/round.hpp"
+#include "ops/matmul.hpp"
+#include "ops/runtime/library.hpp"
 #include "ops/runtime/processor_types.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +30,7 @@ std::int64_t padded_rows(std::int64_t count) {
 }  // namespace
 
 ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts,
-                       std::span<const Range> tokens) {
+                       std::span<const Range> tokens, Join join) {
   SLUICE_ASSERT(chosen.is_contiguous() && chosen.scalar_type() == at::kInt &&
                     chosen.numel() <= std::numeric_limits<std::int32_t>::max(),
                 "{} choices", chosen.numel());
@@ -59,16 +61,28 @@ ExpertRows::ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std:
       blocks_.push_back({slots_.data() + begin, count, padded_rows(count), {ExpertPart{e, 0, count}}});
     }
   }
-  if (chosen.is_cpu()) return;
-  join_blocks();
+  if (chosen.is_cpu()) {
+    // One thread gains nothing, and reads each expert's matrices as they follow each other in memory.
+    if (join == Join::kFewRowsToo && thread_count() > 1) join_blocks(kFewRows - 1, kExpertBlockRows);
+    return;
+  }
+  join_blocks(kExpertBlockRows, kExpertGroupRows);
   place(chosen.device(), experts);
 }
 
-void ExpertRows::join_blocks() {
+/// Joins blocks of at most `largest_joined` rows that follow each other, to at most `most_rows` rows.
+void ExpertRows::join_blocks(std::int64_t largest_joined, std::int64_t most_rows) {
   std::vector<RowBlock> joined;
+  bool is_open = false;  // Whether the last block takes others in.
   for (const RowBlock& block : blocks_) {
-    if (joined.empty() || joined.back().count + block.count > kExpertGroupRows)
-      joined.push_back({.slots = block.slots});
+    const bool is_small = block.count <= largest_joined;
+    if (!is_small) {
+      joined.push_back(block);
+      is_open = false;
+      continue;
+    }
+    if (!is_open || joined.back().count + block.count > most_rows) joined.push_back({.slots = block.slots});
+    is_open = true;
     RowBlock& last = joined.back();
     last.parts.push_back({block.parts.front().expert, last.count, block.count});
     last.padded = last.count += block.count;

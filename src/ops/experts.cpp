@@ -93,7 +93,7 @@ class ExpertPass {
 
   /// Sums [N, H] float32 of the experts' outputs for each token, weighted.
   at::Tensor forward() {
-    for_each_block([&](const RowBlock& block) { forward(block); });
+    for_each_block(Join::kFewRowsToo, [&](const RowBlock& block) { forward(block); });
     return sums_;
   }
 
@@ -101,7 +101,7 @@ class ExpertPass {
   /// parameters.
   std::pair<at::Tensor, at::Tensor> backward() {
     d_weights_ = at::zeros_like(tokens_.weights);
-    for_each_block([&](const RowBlock& block) {
+    for_each_block(Join::kOnDevices, [&](const RowBlock& block) {
       complete_before(block.parts.front().expert);
       backward(block);
     });
@@ -119,22 +119,22 @@ class ExpertPass {
 
   /// Calls `work` with each block: with own tokens first, while others travel, if own tokens are many.
   template <class Work>
-  void for_each_block(Work work) {
+  void for_each_block(Join join, Work work) {
     const std::int64_t all = tokens_.x.size(0), experts = expert_count();
-    const ExpertRows own = rows(std::array{own_});
+    const ExpertRows own = rows(std::array{own_}, join);
     const bool is_many = own.count() >= experts * kRowsApart && parameters_.completion == nullptr;
     const bool own_first = own_.count() == all || is_many;
     if (own_first) work_on(own, work);
     exchange_.finish_dispatch();
-    work_on(own_first ? rows(std::array{Range{0, own_.begin}, Range{own_.end, all}})
-                      : rows(std::array{Range{0, all}}),
+    work_on(own_first ? rows(std::array{Range{0, own_.begin}, Range{own_.end, all}}, join)
+                      : rows(std::array{Range{0, all}}, join),
             work);
   }
 
   [[nodiscard]] std::int64_t expert_count() const { return parameters_.down.base.value.size(0); }
 
-  [[nodiscard]] ExpertRows rows(std::span<const Range> tokens) const {
-    return {tokens_.experts, exchange_.first_expert(), expert_count(), tokens};
+  [[nodiscard]] ExpertRows rows(std::span<const Range> tokens, Join join) const {
+    return {tokens_.experts, exchange_.first_expert(), expert_count(), tokens, join};
   }
 
   template <class Work>

@@ -91,7 +91,7 @@ TEST(GpuLibrary, grouped_products) {
   at::Tensor chosen = at::randint(0, 16, {900, 4}, options_in(MemoryKind::kDevice, at::kInt));
   chosen.masked_fill_(chosen.eq(5), 6);  // an expert without tokens
   const std::array<Range, 1> all{Range{0, 900}};
-  const ExpertRows rows(chosen, 0, 16, all);
+  const ExpertRows rows(chosen, 0, 16, all, Join::kOnDevices);
   for (const RowBlock& block : rows.blocks()) {
     for (const at::Tensor& matrices : {weight, weight.transpose(1, 2)}) {
       const at::Tensor a = numbers({block.count, matrices.size(1)}),

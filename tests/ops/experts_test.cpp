@@ -1,10 +1,13 @@
 #include "ops/experts.hpp"
 
+#include "ops/matmul.hpp"
 #include "ops/op_check.hpp"
+#include "ops/runtime/processor_types.hpp"
 #include "support/no_exchange.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -274,6 +277,56 @@ TEST(Experts, do_not_depend_on_the_number_of_threads) {
   }
   EXPECT_TRUE(outputs[0].equal(outputs[2]));
   EXPECT_TRUE(outputs[1].equal(outputs[3]));
+}
+
+TEST(Experts, of_few_rows_side_by_side_have_the_bits_of_a_token_by_itself) {
+  // Each of 33 tokens chooses expert 0, which then has too many rows, or expert 1 to 4, and one more.
+  const at::Tensor first = at::arange(33, at::kLong).remainder(3).eq(0).to(at::kLong),
+                   chosen = at::stack({first * (at::arange(33, at::kLong).remainder(4) + 1),
+                                       at::arange(33, at::kLong).remainder(kExperts)},
+                                      1);
+  for (const at::ScalarType dtype : kDTypes) {
+    const Parameters p = laid_out_with_biases(dtype);
+    const at::Tensor x = numbers({33, kHidden}, dtype), weights = numbers({33, 2}, at::kFloat, 3).abs();
+    static test::NoExchange all_here;
+    const auto outputs = [&](std::int64_t begin, std::int64_t count) {
+      return experts(x.narrow(0, begin, count), limited(p),
+                     {chosen.narrow(0, begin, count), weights.narrow(0, begin, count), {}}, all_here);
+    };
+    for (const std::int64_t together : {2, 5, 12})
+      for (const int threads : {1, 3}) {
+        const Threads some(threads);
+        const at::Tensor all = outputs(0, together);
+        for (std::int64_t token = 0; token < together; ++token)
+          EXPECT_TRUE(all[token].equal(outputs(token, 1)[0])) << together << " tokens, token " << token;
+      }
+    // Beside an expert of many rows, whose products have other bits.
+    const at::Tensor all = outputs(0, 33), one_by_one = at::empty_like(all);
+    for (std::int64_t token = 0; token < 33; ++token) one_by_one[token].copy_(outputs(token, 1)[0]);
+    expect_close(all, one_by_one, dtype == at::kFloat ? 1e-5 : 2e-2);
+  }
+}
+
+TEST(ExpertRows, join_blocks_of_few_rows_beside_larger_ones) {
+  // Experts 0, 1 and 3 have 2, 1 and 15 rows; expert 2 has 16.
+  std::vector<std::int32_t> chosen(2, 0);
+  chosen.push_back(1);
+  chosen.insert(chosen.end(), kFewRows, 2);
+  chosen.insert(chosen.end(), kFewRows - 1, 3);
+  const std::array<Range, 1> all{Range{0, std::ssize(chosen)}};
+  const at::Tensor choices = at::tensor(chosen, at::kInt).view({-1, 1});
+  const Threads two(2);
+  const ExpertRows apart(choices, 0, 4, all, Join::kOnDevices), joined(choices, 0, 4, all, Join::kFewRowsToo);
+  ASSERT_EQ(apart.blocks().size(), 4U);
+  ASSERT_EQ(joined.blocks().size(), 3U);
+  const RowBlock& pair = joined.blocks()[0];
+  ASSERT_EQ(pair.parts.size(), 2U);
+  EXPECT_EQ(pair.count, 3);
+  EXPECT_EQ(pair.padded, 3);
+  EXPECT_EQ(pair.parts[1].expert, 1);
+  EXPECT_EQ(pair.parts[1].begin, 2);
+  EXPECT_EQ(joined.blocks()[1].parts.front().expert, 2);
+  EXPECT_EQ(joined.blocks()[2].count, kFewRows - 1);
 }
 
 /// Writes down when it is called.

@@ -11,6 +11,7 @@
 #include <ATen/ops/mm.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 
 namespace sluice::ops {
@@ -71,14 +72,14 @@ TEST(Matmul, of_few_rows_is_the_same_with_a_weight_that_is_written_some_rows_at_
     for (const std::int64_t count : {1, 21, 900}) {
       const at::Tensor weight = numbers({count, 83}, dtype, 2);
       at::Tensor times_written = at::zeros({count}, at::kInt);
-      const auto write = [&](std::int64_t begin, std::int64_t end, void* out) {
+      const auto write = [&](std::size_t, std::int64_t begin, std::int64_t end, void* out) {
         std::memcpy(out, weight[begin].data_ptr(),
                     static_cast<std::size_t>(weight[0].nbytes()) * static_cast<std::size_t>(end - begin));
         times_written.narrow(0, begin, end - begin).add_(1);
       };
       for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{7}, kFewRows}) {
         const at::Tensor a = numbers({rows, 83}, dtype), out = at::empty({rows, count}, dtype);
-        cpu::multiply_few_rows(out, a, count, write);
+        cpu::multiply_few_rows(out, a, std::array{Range{0, rows}}, write);
         EXPECT_TRUE(out.equal(ops::matmul(a, weight.t()))) << rows << " rows, a weight of " << count;
       }
       EXPECT_TRUE(times_written.eq(3).all().item<bool>()) << count;

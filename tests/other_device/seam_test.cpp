@@ -309,7 +309,7 @@ TEST_P(OtherDeviceSeam, router_rows) {
 /// Rows of the experts 1 and 2 of four, of which each of seven tokens chooses two, and one is left out.
 ExpertRows rows_of_two_experts(const at::Tensor& chosen) {
   const std::array<Range, 2> tokens{Range{0, 3}, Range{4, 7}};
-  return {chosen, 1, 2, tokens};
+  return {chosen, 1, 2, tokens, Join::kOnDevices};
 }
 at::Tensor choices_of_experts() {
   return at::tensor({0, 1, 1, 2, 2, 1, 3, 0, 1, 2, 2, 3, 1, 0}, at::kInt).view({7, 2});
@@ -433,7 +433,7 @@ TEST(OtherDeviceSeam, rows_of_experts_in_blocks_of_bounded_size) {
   const std::int64_t tokens = kExpertGroupRows / 2 + 10;  // tokens for each of four experts
   const at::Tensor chosen = at::arange(4, at::kInt).expand({tokens, 4}).contiguous();
   const std::array<Range, 1> all{Range{0, tokens}};
-  const ExpertRows rows(on_device(chosen), 0, 4, all);
+  const ExpertRows rows(on_device(chosen), 0, 4, all, Join::kOnDevices);
   std::int64_t count = 0;
   std::vector<std::int64_t> of_experts(4);
   for (const RowBlock& block : rows.blocks()) {

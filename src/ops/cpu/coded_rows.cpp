@@ -2,6 +2,7 @@
 
 #include "ops/cpu/coded_exact.hpp"
 #include "ops/cpu/coded_int8.hpp"
+#include "ops/cpu/few_rows.hpp"
 #include "ops/cpu/level.hpp"
 #include "ops/cpu/row_products.hpp"
 
@@ -30,18 +31,27 @@ void multiply_parts(const Left& left, std::int64_t rows, std::span<const CodedRo
   }
 }
 
-/// Multiplies with all parts; threads share their rows.
-template <class Left>
-void share_parts(const Left& left, const at::Tensor& out, std::int64_t depth,
-                 std::span<const CodedRows> parts) {
-  kernel::dispatch(out, [&]<class Out>(Out) {
-    const std::int64_t count = out.size(1);
-    at::parallel_for(0, divide_up(count, kRowsAtOnce), kernel::grain(kRowsAtOnce * depth),
-                     [&](std::int64_t first, std::int64_t last) {
-                       multiply_parts(left, out.size(0), parts, first * kRowsAtOnce,
-                                      std::min(last * kRowsAtOnce, count),
-                                      OutRows<Out>{out.data_ptr<Out>(), out.stride(0)});
-                     });
+/// Ranges of few rows, each with a matrix, and the place of their products.
+struct CodedProducts {
+  const at::Tensor &out, &a;
+  std::span<const Range> ranges;
+  std::span<const std::vector<CodedRows>> matrices;
+
+  [[nodiscard]] const Encoding& encoding() const { return *matrices.front().front().encoding; }
+};
+
+/// Multiplies with all matrices, whose rows threads share. make_left(rows) lays rows of type T out.
+template <class T, class MakeLeft>
+void share_parts(const CodedProducts& all, const MakeLeft& make_left) {
+  std::vector<decltype(make_left(DenseRows<T>{}))> left;
+  for (const Range& range : all.ranges) left.push_back(make_left(dense_rows<T>(all.a, range)));
+  kernel::dispatch(all.out, [&]<class Out>(Out) {
+    share_weights(std::ssize(all.ranges), all.out.size(1), kRowsAtOnce, all.a.size(1),
+                  [&](std::size_t number, Range weights) {
+                    const Range rows = all.ranges[number];
+                    multiply_parts(left[number], rows.count(), all.matrices[number], weights.begin,
+                                   weights.end, out_rows<Out>(all.out, rows.begin, 0));
+                  });
   });
 }
 
@@ -57,83 +67,83 @@ bool have_codes_with_loops(const Encoding& encoding) {
 }
 
 template <class Left>
-bool multiply_exactly(const at::Tensor& out, const at::Tensor& a, std::span<const CodedRows> parts) {
-  const DenseRows<at::BFloat16> rows{a.data_ptr<at::BFloat16>(), a.size(0), a.stride(0)};
-  share_parts(Left(rows, *parts.front().encoding), out, a.size(1), parts);
+bool multiply_exactly(const CodedProducts& all) {
+  share_parts<at::BFloat16>(all,
+                            [&](const DenseRows<at::BFloat16>& rows) { return Left(rows, all.encoding()); });
   return true;
 }
 
-bool multiply_exactly([[maybe_unused]] const at::Tensor& out, const at::Tensor& a,
-                      std::span<const CodedRows> parts) {
-  const Encoding& encoding = *parts.front().encoding;
+bool multiply_exactly([[maybe_unused]] const CodedProducts& all) {
+  [[maybe_unused]] const Encoding& encoding = all.encoding();
   [[maybe_unused]] const bool is_in_lines = has_groups_of(encoding, 32);
-  if (a.scalar_type() != at::kBFloat16) return false;
+  if (all.a.scalar_type() != at::kBFloat16) return false;
 #ifdef SLUICE_TILES
   if (has_tiles()) {
     if (is_in_lines && encoding.codes == Codes::kInt8)
-      return multiply_exactly<ExactRows<ExactForm::kBytes>>(out, a, parts);
-    if (is_in_lines) return multiply_exactly<ExactRows<ExactForm::kHalfBytes>>(out, a, parts);
+      return multiply_exactly<ExactRows<ExactForm::kBytes>>(all);
+    if (is_in_lines) return multiply_exactly<ExactRows<ExactForm::kHalfBytes>>(all);
     return encoding.block_columns == 16 && has_groups_of(encoding, 16) && encoding.codes != Codes::kInt8 &&
-           multiply_exactly<ExactRows<ExactForm::kHalfBytesInGroupsOf16>>(out, a, parts);
+           multiply_exactly<ExactRows<ExactForm::kHalfBytesInGroupsOf16>>(all);
   }
 #endif
 #ifdef SLUICE_CLONES
   if (is_in_lines && encoding.codes != Codes::kInt8 && level_here() >= Level::kAvx2)
-    return multiply_exactly<Avx2ExactRows>(out, a, parts);
+    return multiply_exactly<Avx2ExactRows>(all);
 #endif
   return false;
 }
 
 #if defined(__x86_64__)
 template <template <Codes> class Rows, Codes kCodes>
-bool multiply_rounded(const at::Tensor& out, const at::Tensor& a, std::span<const CodedRows> parts,
-                      std::int64_t unit) {
-  kernel::dispatch(a, [&]<class T>(T) {
-    const DenseRows<T> rows{a.data_ptr<T>(), a.size(0), a.stride(0)};
-    share_parts(Rows<kCodes>(rows, a.size(1), unit), out, a.size(1), parts);
+bool multiply_rounded(const CodedProducts& all, std::int64_t unit) {
+  kernel::dispatch(all.a, [&]<class T>(T) {
+    share_parts<T>(all, [&](const DenseRows<T>& rows) { return Rows<kCodes>(rows, all.a.size(1), unit); });
   });
   return true;
 }
 
 template <template <Codes> class Rows>
-bool multiply_rounded(const at::Tensor& out, const at::Tensor& a, std::span<const CodedRows> parts) {
-  const Encoding& encoding = *parts.front().encoding;
+bool multiply_rounded(const CodedProducts& all) {
+  const Encoding& encoding = all.encoding();
   const bool is_in_16 = encoding.block_columns == 16 && encoding.codes != Codes::kInt8;
   const std::int64_t unit = is_in_16 ? 16 : 32;
   if (!has_groups_of(encoding, unit)) return false;
-  if (encoding.codes == Codes::kInt8) return multiply_rounded<Rows, Codes::kInt8>(out, a, parts, unit);
-  if (encoding.codes == Codes::kInt4) return multiply_rounded<Rows, Codes::kInt4>(out, a, parts, unit);
-  if (encoding.codes == Codes::kFloat4E2M1)
-    return multiply_rounded<Rows, Codes::kFloat4E2M1>(out, a, parts, unit);
-  return multiply_rounded<Rows, Codes::kNormalFloat4>(out, a, parts, unit);
+  if (encoding.codes == Codes::kInt8) return multiply_rounded<Rows, Codes::kInt8>(all, unit);
+  if (encoding.codes == Codes::kInt4) return multiply_rounded<Rows, Codes::kInt4>(all, unit);
+  if (encoding.codes == Codes::kFloat4E2M1) return multiply_rounded<Rows, Codes::kFloat4E2M1>(all, unit);
+  return multiply_rounded<Rows, Codes::kNormalFloat4>(all, unit);
 }
 #endif
 
-bool multiply_rounded([[maybe_unused]] const at::Tensor& out, [[maybe_unused]] const at::Tensor& a,
-                      [[maybe_unused]] std::span<const CodedRows> parts) {
+bool multiply_rounded([[maybe_unused]] const CodedProducts& all) {
 #if defined(__x86_64__)
-  if (level_here() >= Level::kVnni) return multiply_rounded<VnniRows>(out, a, parts);
-  if (level_here() >= Level::kAvx2) return multiply_rounded<Avx2Rows>(out, a, parts);
+  if (level_here() >= Level::kVnni) return multiply_rounded<VnniRows>(all);
+  if (level_here() >= Level::kAvx2) return multiply_rounded<Avx2Rows>(all);
 #endif
   return false;
 }
 
-/// Whether all parts have the form of the first one, so that one loop reads them.
-bool are_alike(std::span<const CodedRows> parts) {
-  return std::ranges::all_of(parts, [&](const CodedRows& part) {
-    const Encoding &one = *part.encoding, &first = *parts.front().encoding;
-    return one.codes == first.codes && one.block_columns == first.block_columns &&
-           one.block_rows == first.block_rows;
+/// Whether all parts of all matrices have the form of the first one, so that one loop reads them.
+bool are_alike(std::span<const std::vector<CodedRows>> matrices) {
+  const Encoding& first = *matrices.front().front().encoding;
+  return std::ranges::all_of(matrices, [&](const std::vector<CodedRows>& parts) {
+    return !parts.empty() && std::ranges::all_of(parts, [&](const CodedRows& part) {
+      const Encoding& one = *part.encoding;
+      return one.codes == first.codes && one.block_columns == first.block_columns &&
+             one.block_rows == first.block_rows;
+    });
   });
 }
 
 }  // namespace
 
-bool multiply_coded_rows(const at::Tensor& out, const at::Tensor& a, std::span<const CodedRows> parts,
-                         Products products) {
-  if (parts.empty() || !are_alike(parts) || !have_codes_with_loops(*parts.front().encoding)) return false;
-  if (products == Products::kInt8 && multiply_rounded(out, a, parts)) return true;
-  return multiply_exactly(out, a, parts);
+bool multiply_coded_rows(const at::Tensor& out, const at::Tensor& a, std::span<const Range> ranges,
+                         std::span<const std::vector<CodedRows>> matrices, Products products) {
+  if (matrices.front().empty() || !are_alike(matrices)) return false;
+  const CodedProducts all{out, a, ranges, matrices};
+  if (!have_codes_with_loops(all.encoding())) return false;
+  if (products == Products::kInt8 && multiply_rounded(all)) return true;
+  return multiply_exactly(all);
 }
 
 std::string_view exact_forms() {

@@ -2,21 +2,24 @@
 // straight into the multiplication. Internal to src/ops.
 #pragma once
 
+#include "base/range.hpp"
 #include "encoding/coded_rows.hpp"
 #include "ops/parameter.hpp"
 
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace sluice::ops::cpu {
 
-/// Computes out [m, n] = a [m, k] times the transpose of a matrix, whose n rows are those of `parts`. Exact
-/// products have the bits that multiply_few_rows() gives with the same numbers in bfloat16. Returns whether
-/// this processor has a loop for rows of this form; if not, nothing is computed, and the rows must become
-/// numbers first.
+/// Computes out [m, n] = a [m, k], a range of whose rows meets each matrix, whose n rows are those of its parts.
+/// Exact products have the bits that multiply_few_rows() gives with the same numbers in bfloat16. Returns whether
+/// this processor has a loop for rows of this form; if not, nothing is computed, and the rows must become numbers
+/// first.
 [[nodiscard]] bool multiply_coded_rows(const at::Tensor& out, const at::Tensor& a,
-                                       std::span<const CodedRows> parts, Products products);
+                                       std::span<const Range> ranges,
+                                       std::span<const std::vector<CodedRows>> matrices, Products products);
 
 /// By which instructions Products::kInt8 are computed: "VNNI", "AVX2", or "" if not at all, so that products
 /// are exact.

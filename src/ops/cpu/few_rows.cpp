@@ -174,35 +174,41 @@ class PlainRows {
 SLUICE_VECTORS_END
 #endif
 
-/// Calls f(rows), with the rows in the form that this processor multiplies.
+/// Calls f(left) with several blocks of rows in the form that this processor multiplies.
 template <class T, class F>
-void with_left(const DenseRows<T>& rows, std::int64_t depth, F f) {
+void with_left(std::span<const DenseRows<T>> blocks, std::int64_t depth, F f) {
+  const auto in_form = [&]<class Left>(const Left*) {
+    std::vector<Left> left;
+    for (const DenseRows<T>& rows : blocks) left.emplace_back(rows, depth);
+    f(left);
+  };
 #ifdef SLUICE_TILES
   if constexpr (std::is_same_v<T, at::BFloat16>)
-    if (has_tiles()) return f(PlainRows(rows, depth));
+    if (has_tiles()) return in_form(static_cast<const PlainRows*>(nullptr));
 #endif
-  f(LeftRows<T>(rows, depth));
+  in_form(static_cast<const LeftRows<T>*>(nullptr));
 }
 
-/// Calls f(begin, end, multiply, T*) for parts of the `count` rows of a weight, which threads share; parts
-/// begin at multiples of `quantum`. multiply(rows, begin) multiplies a [m, k] by weights [begin, begin +
+/// Calls f(number, weights, multiply, T*) for parts of the weights of each range, which threads share; parts begin at
+/// multiples of `quantum`. multiply(rows, begin) multiplies the rows of that range by its weights [begin, begin +
 /// rows.count), which `rows` of type T holds, into `out`.
 template <class F>
-void share_products(const at::Tensor& out, const at::Tensor& a, std::int64_t count, std::int64_t quantum,
-                    const F& f) {
+void share_products(const at::Tensor& out, const at::Tensor& a, std::span<const Range> ranges,
+                    std::int64_t quantum, const F& f) {
   kernel::dispatch(a, [&]<class T>(T) {
-    const DenseRows<T> rows{a.data_ptr<T>(), a.size(0), a.stride(0)};
-    with_left(rows, a.size(1), [&](const auto& left) {
+    std::vector<DenseRows<T>> blocks;
+    for (const Range& range : ranges) blocks.push_back(dense_rows<T>(a, range));
+    with_left(std::span<const DenseRows<T>>(blocks), a.size(1), [&](const auto& left) {
       kernel::dispatch(out, [&]<class Out>(Out) {
-        const auto multiply = [&](const DenseRows<T>& weights, std::int64_t begin) {
-          multiply_range(left, rows.count, weights, 0, weights.count,
-                         OutRows<Out>{out.data_ptr<Out>() + begin, out.stride(0)});
-        };
-        at::parallel_for(0, divide_up(count, quantum), kernel::grain(quantum * a.size(1)),
-                         [&](std::int64_t first, std::int64_t last) {
-                           f(first * quantum, std::min(last * quantum, count), multiply,
-                             static_cast<T*>(nullptr));
-                         });
+        share_weights(std::ssize(ranges), out.size(1), quantum, a.size(1),
+                      [&](std::size_t number, Range weights) {
+                        const Range rows = ranges[number];
+                        const auto multiply = [&](const DenseRows<T>& some, std::int64_t begin) {
+                          multiply_range(left[number], rows.count(), some, 0, some.count,
+                                         out_rows<Out>(out, rows.begin, begin));
+                        };
+                        f(number, weights, multiply, static_cast<T*>(nullptr));
+                      });
       });
     });
   });
@@ -215,27 +221,27 @@ bool is_few_rows_times_weight(const at::Tensor& out, const at::Tensor& a, const 
          out.stride(1) == 1;
 }
 
-void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  share_products(
-      out, a, b.size(1), kWeightsAtOnce,
-      [&]<class T>(std::int64_t begin, std::int64_t end, const auto& multiply, T*) {
-        multiply(DenseRows<T>{b.data_ptr<T>() + begin * b.stride(1), end - begin, b.stride(1)}, begin);
-      });
+void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::span<const Range> ranges,
+                       std::span<const at::Tensor> weights) {
+  share_products(out, a, ranges, kWeightsAtOnce,
+                 [&]<class T>(std::size_t number, Range some, const auto& multiply, T*) {
+                   multiply(dense_rows<T>(weights[number], some), some.begin);
+                 });
 }
 
-void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::int64_t count,
+void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::span<const Range> ranges,
                        const WriteRows& write) {
   constexpr std::int64_t kBytes =
       std::int64_t{16} * 1024;  // Bytes of a thread's rows, which its nearest cache keeps.
   const std::int64_t row_bytes = a.size(1) * a.element_size();
   const std::int64_t at_once =
       std::max<std::int64_t>(1, kBytes / row_bytes / kWeightsAtOnce) * kWeightsAtOnce;
-  share_products(out, a, count, at_once,
-                 [&]<class T>(std::int64_t first, std::int64_t last, const auto& multiply, T*) {
+  share_products(out, a, ranges, at_once,
+                 [&]<class T>(std::size_t number, Range some, const auto& multiply, T*) {
                    std::vector<T> rows(static_cast<std::size_t>(at_once * a.size(1)));
-                   for (std::int64_t begin = first; begin < last; begin += at_once) {
-                     const std::int64_t end = std::min(begin + at_once, last);
-                     write(begin, end, rows.data());
+                   for (std::int64_t begin = some.begin; begin < some.end; begin += at_once) {
+                     const std::int64_t end = std::min(begin + at_once, some.end);
+                     write(number, begin, end, rows.data());
                      multiply(DenseRows<T>{rows.data(), end - begin, a.size(1)}, begin);
                    }
                  });
@@ -243,8 +249,8 @@ void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::int64_t 
 
 template <class T>
 void multiply_rows(const DenseRows<T>& rows, const DenseRows<T>& weights, std::int64_t depth, float* out) {
-  with_left(rows, depth, [&](const auto& left) {
-    multiply_range(left, rows.count, weights, 0, weights.count, OutRows<float>{out, weights.count});
+  with_left(std::span<const DenseRows<T>>(&rows, 1), depth, [&](const auto& left) {
+    multiply_range(left.front(), rows.count, weights, 0, weights.count, OutRows<float>{out, weights.count});
   });
 }
 template void multiply_rows(const DenseRows<float>&, const DenseRows<float>&, std::int64_t, float*);

@@ -2,10 +2,12 @@
 // lies; matrix libraries would pack it for rows that do not exist. Internal to src/ops.
 #pragma once
 
+#include "base/range.hpp"
 #include "ops/matmul.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 namespace sluice::ops::cpu {
 
@@ -15,17 +17,18 @@ namespace sluice::ops::cpu {
 [[nodiscard]] bool is_few_rows_times_weight(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                                             Into into);
 
-/// Computes out = a b, where `out` is float32 or has the type of a and b. Sums are float32; the sums of a row
-/// do not depend on the other rows.
-void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
+/// Computes out [m, n] = a [m, k], a range of whose rows meets each weight [n, k]: at most kFewRows rows. `out` is
+/// float32 or has the type of a and the weights. Sums are float32; the sums of a row do not depend on the other
+/// rows. Threads share the weights of all ranges, so that small products cost no region of threads each.
+void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::span<const Range> ranges,
+                       std::span<const at::Tensor> weights);
 
-/// Callback that writes rows [begin, end) of a weight to `out`, dense.
-using WriteRows = std::function<void(std::int64_t begin, std::int64_t end, void* out)>;
+/// Callback that writes rows [begin, end) of the weight of a range to `out`, dense.
+using WriteRows = std::function<void(std::size_t range, std::int64_t begin, std::int64_t end, void* out)>;
 
-/// Computes out = a b where b is the transpose of a weight of `count` rows that memory holds in another form:
-/// `write` converts each row once, to the type of a, some rows at a time. Several threads call `write` at a
-/// time. a [m, k] has at most kFewRows rows.
-void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::int64_t count,
+/// The same with weights that memory holds in another form: `write` converts each row once, to the type of a, some
+/// rows at a time. Several threads call `write` at a time.
+void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::span<const Range> ranges,
                        const WriteRows& write);
 
 /// Dense rows of a matrix, `stride` elements apart.
@@ -38,6 +41,16 @@ struct DenseRows {
     return {data + begin * stride, count - begin, stride};
   }
 };
+
+/// The rows of a matrix, or those of `rows`, as numbers of its type.
+template <class T>
+[[nodiscard]] DenseRows<T> dense_rows(const at::Tensor& matrix, Range rows) {
+  return {matrix.data_ptr<T>() + rows.begin * matrix.stride(0), rows.count(), matrix.stride(0)};
+}
+template <class T>
+[[nodiscard]] DenseRows<T> dense_rows(const at::Tensor& matrix) {
+  return dense_rows<T>(matrix, {0, matrix.size(0)});
+}
 
 /// Computes out [rows.count, weights.count], dense: the dot product of each row of `depth` elements and each
 /// weight, on the calling thread. T is float or at::BFloat16.

@@ -20,6 +20,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace sluice::ops::cpu {
@@ -128,7 +129,7 @@ void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Int
     return;
   }
   if (is_few_rows_times_weight(out, a, b, into))
-    multiply_few_rows(out, a, b);
+    multiply_few_rows(out, a, std::array{Range{0, a.size(0)}}, std::array{b.t()});
   else if (a.scalar_type() == at::kBFloat16)
     multiply(out, a, b, into);
   else

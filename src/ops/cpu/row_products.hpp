@@ -2,8 +2,12 @@
 // src/ops.
 #pragma once
 
+#include "base/range.hpp"
+#include "base/round.hpp"
 #include "ops/cpu/kernel.hpp"
+#include "ops/runtime/progress_hook.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -15,6 +19,11 @@ struct OutRows {
   Out* data;
   std::int64_t stride;
 };
+
+template <class Out>
+[[nodiscard]] OutRows<Out> out_rows(const at::Tensor& out, std::int64_t row, std::int64_t column) {
+  return {out.data_ptr<Out>() + row * out.stride(0) + column, out.stride(0)};
+}
 
 /// Number of weight rows that are multiplied at once: with four rows of the left side, their sums fill the
 /// registers.
@@ -47,6 +56,24 @@ void multiply_range(const Left& left, std::int64_t rows, const Weights& weights,
   for (; begin + kWeightsAtOnce <= end; begin += kWeightsAtOnce)
     multiply_weights<kWeightsAtOnce>(left, rows, weights, begin, out);
   for (; begin < end; ++begin) multiply_weights<1>(left, rows, weights, begin, out);
+}
+
+/// Shares the weights of several products out among threads: calls work(product, range) for ranges of the `count`
+/// weights of depth `depth` that each product has; ranges begin at multiples of `quantum`.
+template <class Work>
+void share_weights(std::int64_t products, std::int64_t count, std::int64_t quantum, std::int64_t depth,
+                   const Work& work) {
+  const std::int64_t pieces = divide_up(count, quantum);
+  at::parallel_for(
+      0, products * pieces, kernel::grain(quantum * depth), [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t product = first / pieces; product * pieces < last; ++product) {
+          const std::int64_t begin = product * pieces;
+          const Range own = common({first, last}, {begin, begin + pieces});
+          work(static_cast<std::size_t>(product),
+               Range{(own.begin - begin) * quantum, std::min((own.end - begin) * quantum, count)});
+          poll_progress();
+        }
+      });
 }
 
 }  // namespace sluice::ops::cpu

@@ -25,6 +25,8 @@ void multiply_by_experts(const Weight& fused, const RowBlock& block, const at::T
   const ProductSpan span(fused.base);
   if (block.ends.defined())
     device::multiply_groups(out, inputs, block, fused.base.value.transpose(1, 2));
+  else if (block.parts.size() > 1)
+    matmul_transposed(out, inputs, fused.base, block.parts);
   else
     matmul_transposed(out, inputs, fused.base, expert_of(block), uses);
   if (!fused.lora) return;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "ops/parameter.hpp"
+#include "ops/runtime/processor_types.hpp"
 
 #include <cstdint>
+#include <span>
 
 namespace sluice::ops {
 
@@ -15,6 +17,10 @@ enum class Uses : bool { kOnce, kAgain };
 /// bits that its numbers in bfloat16 give.
 void matmul_transposed(const at::Tensor& out, const at::Tensor& x, const Parameter& fused,
                        std::int64_t expert, Uses uses);
+
+/// The same for parts of the rows with an expert's matrix each, of fewer than kFewRows rows: all side by side.
+void matmul_transposed(const at::Tensor& out, const at::Tensor& x, const Parameter& fused,
+                       std::span<const ExpertPart> parts);
 
 /// The same with a weight that is one matrix, as a new tensor.
 [[nodiscard]] at::Tensor matmul_transposed(const at::Tensor& x, const Parameter& weight, Uses uses);

@@ -58,8 +58,8 @@ struct ExpertPart {
   std::int64_t begin, count;
 };
 
-/// Rows that are computed together: of one expert, or on a device of several, where small pieces of work cost
-/// as much as larger ones.
+/// Rows that are computed together: of one expert, or of several where small pieces of work would cost as much as
+/// larger ones.
 struct RowBlock {
   const std::int32_t* slots = nullptr;  ///< slot of each row: token * k + choice; in the order of tokens
   std::int64_t count = 0;               ///< rows that have a slot
@@ -76,6 +76,10 @@ struct RowBlock {
   }
 };
 
+/// Which blocks of rows become one: on a device all as far as its size goes; else none, or those of fewer than
+/// kFewRows rows each, which a pass without backward multiplies side by side where it has several threads.
+enum class Join : bool { kOnDevices, kFewRowsToo };
+
 /// Rows of experts: one row for each token and choice among this rank's experts, sorted by expert, then by
 /// token, in blocks of at most kExpertBlockRows rows, or kExpertGroupRows on a device. Memory in use at a
 /// time does not depend on the router. Sorted in main memory, wherever the tokens are.
@@ -84,7 +88,7 @@ class ExpertRows {
   /// `chosen` [N, k] int32 numbers experts among all; experts [first_expert, first_expert + experts) are this
   /// rank's, and only tokens of the given ranges are taken, in their order.
   ExpertRows(const at::Tensor& chosen, std::int64_t first_expert, std::int64_t experts,
-             std::span<const Range> tokens);
+             std::span<const Range> tokens, Join join);
 
   [[nodiscard]] const std::vector<RowBlock>& blocks() const { return blocks_; }
   [[nodiscard]] std::int64_t count() const { return std::ssize(slots_); }
@@ -92,7 +96,7 @@ class ExpertRows {
   [[nodiscard]] std::int64_t largest_block() const;
 
  private:
-  void join_blocks();
+  void join_blocks(std::int64_t largest_joined, std::int64_t most_rows);
   void place(at::Device device, std::int64_t experts);
 
   std::vector<std::int32_t> slots_;

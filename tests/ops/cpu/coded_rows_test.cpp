@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
@@ -129,7 +130,8 @@ Result multiply(const at::Tensor& x, std::initializer_list<const CodedMatrix*> m
     count += parts.back().count;
   }
   at::Tensor out = at::full({x.size(0), count}, 7, dtype);
-  const bool is_computed = cpu::multiply_coded_rows(out, x, parts, products);
+  const bool is_computed =
+      cpu::multiply_coded_rows(out, x, std::array{Range{0, x.size(0)}}, std::array{parts}, products);
   return {out, is_computed};
 }
 
@@ -163,6 +165,29 @@ TEST(MatmulOfCodes, has_those_bits_under_scales_that_make_no_normal_numbers) {
       EXPECT_TRUE(are_same(result.out, expected)) << matrix.encoding().text() << " " << scale;
     }
   }
+}
+
+TEST(MatmulOfCodes, side_by_side_has_the_bits_of_one_product_at_a_time) {
+  for (const Encoding& form : forms())
+    for (const Products products : {Products::kExact, Products::kInt8}) {
+      const CodedMatrix first(form, 37, 192, 3), second(form, 37, 192, 4), third(form, 37, 192, 5);
+      const std::array matrices{std::vector{first.rows()}, std::vector{second.rows()},
+                                std::vector{third.rows()}};
+      const std::array ranges{Range{0, 1}, Range{1, 8}, Range{8, 10}};
+      const at::Tensor x = drawn_rows(10, 192, at::kBFloat16), out = at::full({10, 37}, 7, at::kFloat);
+      for (const int threads : {1, 3}) {
+        const Threads some(threads);
+        if (!cpu::multiply_coded_rows(out, x, ranges, matrices, products)) continue;
+        std::size_t number = 0;
+        for (const CodedMatrix* matrix : {&first, &second, &third}) {
+          const Range rows = ranges[number++];
+          EXPECT_TRUE(
+              out.narrow(0, rows.begin, rows.count())
+                  .equal(multiply(x.narrow(0, rows.begin, rows.count()), {matrix}, products, at::kFloat).out))
+              << form.text() << ", product " << number << ", " << threads << " threads";
+        }
+      }
+    }
 }
 
 TEST(MatmulOfCodes, takes_matrices_that_were_published_apart) {
