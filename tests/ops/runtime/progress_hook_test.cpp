@@ -5,6 +5,7 @@
 #include "ops/cpu/onednn_matmul.hpp"
 #include "ops/linear.hpp"
 #include "ops/op_check.hpp"
+#include "ops/threads.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,8 +22,10 @@ void compute(at::ScalarType dtype) {
   static_cast<void>(linear(numbers({kRows, kWidth}, dtype), Parameter{numbers({kRows, kWidth}, dtype), {}}));
 }
 
-/// Turns within one operation, where it is ours all through.
+/// Turns within one operation, where it is ours all through; on one thread, as another one might do all the work while
+/// this one waits for a core.
 void expect_turns_within(const std::function<void()>& operation) {
+  const Threads one(1);
   int turns = 0;
   const ProgressHook meanwhile([&] { ++turns; });
   operation();
