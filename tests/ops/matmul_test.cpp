@@ -6,6 +6,7 @@
 #include "ops/cpu/matmul.hpp"
 #include "ops/cpu/onednn_matmul.hpp"
 #include "ops/cpu/products/widening.hpp"
+#include "ops/cpu/tiles/matmul.hpp"
 #include "ops/op_check.hpp"
 
 #include <ATen/ops/mm.h>
@@ -158,6 +159,18 @@ TEST(Matmul, from_widened_factors_is_the_same_for_a_row_whatever_lies_beside_it)
       const Threads threads(count);
       EXPECT_TRUE(product(530 - rows, rows).equal(together.narrow(0, 530 - rows, rows))) << rows;
     }
+}
+
+TEST(Matmul, on_tiles_is_that_of_widened_factors) {
+  // By vectors too on processors whose other products are faster.
+  if (!cpu::has_tiles()) return;
+  const at::Tensor a = numbers({75, 700}, at::kBFloat16), weight = numbers({290, 700}, at::kBFloat16, 2);
+  const cpu::tiles::Operand left{cpu::kernel::bits(a), 75, 700, 700, 1},
+      right{cpu::kernel::bits(weight), 290, 700, 700, 1};
+  const at::Tensor on_tiles = at::empty({75, 290}), widened = at::empty({75, 290});
+  cpu::tile_matmul({on_tiles.data_ptr(), 290, true, false}, left, right);
+  cpu::widening_matmul(cpu::widening_kernel(), {widened.data_ptr(), 290, true, false}, left, right);
+  expect_close(on_tiles, widened, 1e-3);
 }
 
 TEST(Matmul, of_whole_blocks_is_written_past_the_caches) { expect_products(64, 530, 512); }

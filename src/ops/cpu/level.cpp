@@ -66,4 +66,16 @@ Level level_here() {
   return level;
 }
 
+bool multiplies_on_tiles() {
+#if defined(__x86_64__)
+  static const bool has_slow_vectors = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_is("intel") != 0;
+  }();
+  return has_tile_registers() || (has_tiles() && !has_slow_vectors);
+#else
+  return has_tiles();
+#endif
+}
+
 }  // namespace sluice::ops::cpu

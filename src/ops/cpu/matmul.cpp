@@ -89,7 +89,7 @@ bool suits_tiles(const at::Tensor& out, const at::Tensor& a, Into into) {
   if (rounds && (into == Into::kAdd || a.size(1) > kMaxRoundedDepth || out.size(0) < kMinRows ||
                  out.size(1) < kMinColumns))
     return false;
-  return out.numel() * a.size(1) >= kMinWork && has_tiles();
+  return out.numel() * a.size(1) >= kMinWork && multiplies_on_tiles();
 }
 
 /// A matrix of bfloat16 as a side of a product, whose lines are its rows.
@@ -163,7 +163,7 @@ const products::ProductKernel& widening_kernel() {
 
 std::string_view matmul_means() {
   return has_tile_registers()    ? "on tile registers (AMX)"
-         : has_tiles()           ? "on vectors (AVX-512)"
+         : multiplies_on_tiles() ? "on vectors (AVX-512)"
          : onednn_has_products() ? "by oneDNN"
                                  : widening_kernel().means;
 }

@@ -103,7 +103,7 @@ std::string means_text() {
 }
 
 std::string products_text() {
-  const bool packs_codes = cpu::has_tiles() || !cpu::onednn_has_products();
+  const bool packs_codes = cpu::multiplies_on_tiles() || !cpu::onednn_has_products();
   return fmt::format("products of bfloat16{} {}", packs_codes ? " and of codes" : "", cpu::matmul_means());
 }
 

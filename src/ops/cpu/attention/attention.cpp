@@ -18,7 +18,7 @@ using attention_blocks::Heads;
 using attention_blocks::HeadsBackward;
 using attention_blocks::HeadsForward;
 
-bool fits_tiles(const at::Tensor& q) { return q.scalar_type() == at::kBFloat16 && has_tiles(); }
+bool fits_tiles(const at::Tensor& q) { return q.scalar_type() == at::kBFloat16 && multiplies_on_tiles(); }
 
 /// Calls f with a value of the class of numbers that attention takes: std::uint16_t for matrix tiles.
 template <class F>
