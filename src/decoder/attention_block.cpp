@@ -8,7 +8,7 @@
 #include "model/blocks/attention.hpp"
 #include "ops/cached_attention.hpp"
 
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
 #include <cmath>
@@ -35,8 +35,8 @@ ops::AttentionForm form_of(const ModelConfig& config, const AttentionParameters&
           parameters.window, parameters.sinks};
 }
 
-/// Queries, keys, values and gates of tokens: [b, L, heads, head_dim], of gates perhaps [b, L, heads, 1]; no gate
-/// where the model has none.
+/// Queries, keys, values and gates of tokens: [b, L, heads, head_dim], of values and gates with the size of values'
+/// heads, of gates perhaps [b, L, heads, 1]; no gate where the model has none.
 struct Heads {
   at::Tensor queries, keys, values, gate;
 };
@@ -58,6 +58,7 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
                           ? projected_keys
                           : project(parameters.v_proj, parameters.v_bias, config.key_value_heads);
   if (config.value_norm) values = block_norm(config, values, parameters.v_norm);
+  if (config.value_factor != 1) values = values * config.value_factor;
   at::Tensor gate;
   if (joint) gate = projected.narrow(3, config.head_dim, config.head_dim);
   if (config.separate_gate) gate = project(parameters.gate_proj, {}, config.attention_heads);
@@ -68,7 +69,7 @@ Heads project(const ModelConfig& config, const AttentionParameters& parameters,
 at::Tensor output(const ModelConfig& config, const AttentionParameters& parameters, const Heads& heads,
                   const at::Tensor& mixed, ops::Purpose purpose) {
   const at::Tensor rows =
-      gated(config, mixed, heads.gate).reshape({-1, config.attention_heads * config.head_dim});
+      gated(config, mixed, heads.gate).reshape({-1, config.attention_heads * config.value_head_dim()});
   return biased(ops::linear(rows, parameters.o_proj, purpose), parameters.o_bias, rows);
 }
 
@@ -96,7 +97,7 @@ AttentionParameters attention_parameters(const ModelConfig& config, const LayerV
   }
   out.q_norm = layer[names::kQNorm];
   out.k_norm = layer[names::kKNorm];
-  if (config.value_norm) out.v_norm.value = at::ones({config.head_dim}, out.k_norm.value.options());
+  if (config.value_norm) out.v_norm.value = at::ones({config.value_head_dim()}, out.k_norm.value.options());
   return out;
 }
 
@@ -115,7 +116,7 @@ at::Tensor cached_attention_block(const ModelConfig& config, const AttentionPara
                                   std::span<const SequencePart> parts, AttentionCache& cache) {
   const Heads heads = project(config, parameters, rotary, x.unsqueeze(0));
   const ops::AttentionForm form = form_of(config, parameters);
-  at::Tensor mixed = at::empty_like(heads.queries);
+  at::Tensor mixed = at::empty({1, x.size(0), config.attention_heads, config.value_head_dim()}, x.options());
   std::int64_t row = 0;
   for (const SequencePart& part : parts) {
     const auto of_part = [&](const at::Tensor& tokens) { return tokens[0].narrow(0, row, part.tokens); };

@@ -21,16 +21,16 @@ struct AttentionParameters {
   /// rows.
   ops::Weight q_proj;
   ops::Weight k_proj;  ///< key projection [key heads x head_dim, hidden]
-  /// Value projection, of the same shape; undefined where values are what k_proj makes.
+  /// Value projection [key heads x size of values, hidden]; undefined where values are what k_proj makes.
   ops::Weight v_proj;
-  /// Projection of the gate [heads x head_dim, hidden] or [heads, hidden], if it has one of its own.
+  /// Projection of the gate [heads x size of values, hidden] or [heads, hidden], if it has one of its own.
   ops::Weight gate_proj{};
-  ops::Weight o_proj;  ///< output projection [hidden, heads x head_dim]
+  ops::Weight o_proj;  ///< output projection [hidden, heads x size of values]
   /// Biases that these projections add to a token; undefined for none.
   ops::Parameter q_bias{}, k_bias{}, v_bias{}, o_bias{};
   /// Weights of the norms of queries and keys, see QueryKeyNorm; undefined for none.
   ops::Parameter q_norm{}, k_norm{};
-  /// Ones [head_dim] for the norm of values, which has no weight; undefined for none.
+  /// Ones [size of values] for the norm of values, which has no weight; undefined for none.
   ops::Parameter v_norm{};
   ops::Parameter sinks{};   ///< logit of each head's attention sink [heads]; undefined for none
   std::int64_t window = 0;  ///< tokens that a token attends to, itself included; 0: all before it

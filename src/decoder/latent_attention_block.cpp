@@ -8,7 +8,6 @@
 #include "ops/cached_attention.hpp"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 
@@ -59,11 +58,6 @@ Latents project(const ModelConfig& config, const LatentAttentionParameters& para
           turned(key, rotary), gate};
 }
 
-/// x [..., d] with its last dimension extended to `width` by zeros.
-at::Tensor padded(const at::Tensor& x, std::int64_t width) {
-  return x.size(-1) == width ? x : at::constant_pad_nd(x, {0, width - x.size(-1)});
-}
-
 /// Output of the block [b L, hidden] for `mixed` [b, L, heads, value], the attention's result for these tokens.
 at::Tensor output(const ModelConfig& config, const LatentAttentionParameters& parameters,
                   const Latents& tokens, const at::Tensor& mixed, ops::Purpose purpose) {
@@ -108,7 +102,7 @@ at::Tensor latent_attention_block(const ModelConfig& config, const LatentAttenti
                                   const ops::Documents& documents, ops::AttentionRecord& record,
                                   ops::Purpose purpose) {
   const LatentAttentionConfig& latent = config.latent_attention;
-  const std::int64_t heads = config.attention_heads, width = latent.padded_dim();
+  const std::int64_t heads = config.attention_heads;
   const Latents tokens = project(config, parameters, rotary, x);
   const at::Tensor expanded = ops::linear(tokens.shared, parameters.kv_b_proj)
                                   .view({x.size(0), x.size(1), heads, latent.nope_dim + latent.value_dim});
@@ -116,10 +110,8 @@ at::Tensor latent_attention_block(const ModelConfig& config, const LatentAttenti
   const at::Tensor keys =
       at::cat({expanded.narrow(3, 0, latent.nope_dim), tokens.key.expand({-1, -1, heads, -1})}, 3);
   const at::Tensor values = expanded.narrow(3, latent.nope_dim, latent.value_dim).contiguous();
-  const at::Tensor mixed = ops::attention(padded(queries, width), padded(keys, width), padded(values, width),
-                                          form_of(latent), documents, &record);
-  return output(config, parameters, tokens, mixed.narrow(3, 0, latent.value_dim), purpose)
-      .view({x.size(0), x.size(1), config.hidden_size});
+  const at::Tensor mixed = ops::attention(queries, keys, values, form_of(latent), documents, &record);
+  return output(config, parameters, tokens, mixed, purpose).view({x.size(0), x.size(1), config.hidden_size});
 }
 
 at::Tensor cached_latent_attention_block(const ModelConfig& config,

@@ -13,8 +13,10 @@ namespace {
 
 AttentionCache attention_cache(const ModelConfig& config, std::int64_t slots, std::int64_t positions,
                                at::TensorOptions options) {
-  const std::vector<std::int64_t> shape{slots, positions, config.key_value_heads, config.head_dim};
-  return {at::zeros(shape, options), at::zeros(shape, options)};
+  const auto heads_of = [&](std::int64_t size) {
+    return at::zeros({slots, positions, config.key_value_heads, size}, options);
+  };
+  return {heads_of(config.head_dim), heads_of(config.value_head_dim())};
 }
 
 LatentCache latent_cache(const LatentAttentionConfig& latent, std::int64_t slots, std::int64_t positions,

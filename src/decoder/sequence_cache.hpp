@@ -24,7 +24,7 @@ struct SequencePart {
   [[nodiscard]] std::int64_t end() const { return begin + tokens; }
 };
 
-/// Cache of a layer with attention: keys and values [slots, positions, key heads, head_dim].
+/// Cache of a layer with attention: keys and values [slots, positions, key heads, size of such a head].
 struct AttentionCache {
   at::Tensor keys, values;
 };

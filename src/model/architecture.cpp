@@ -26,6 +26,7 @@
 #include "model/families/laguna.hpp"
 #include "model/families/lfm2_moe.hpp"
 #include "model/families/mellum.hpp"
+#include "model/families/mimo_v2_flash.hpp"
 #include "model/families/minimax_m2.hpp"
 #include "model/families/mistral4.hpp"
 #include "model/families/mixtral.hpp"
@@ -75,6 +76,7 @@ constexpr std::array kArchitectures{
     Architecture{"laguna", read_laguna_config, describe_laguna},
     Architecture{"lfm2_moe", read_lfm2_moe_config, describe_lfm2_moe},
     Architecture{"mellum", read_mellum_config, describe_glm4_moe},
+    Architecture{"mimo_v2_flash", read_mimo_v2_flash_config, describe_mimo_v2_flash},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
     Architecture{"mistral3", read_mistral3_config, describe_mistral3},
     Architecture{"mistral4", read_mistral4_config, describe_decoder},
@@ -103,7 +105,6 @@ constexpr std::array kUnbuilt{
             "compressed attention, several residual streams, and layers that choose experts by a table"},
     Unbuilt{"glm5_next", "several residual streams, and an indexer of pooled keys"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
-    Unbuilt{"mimo_v2_flash", "heads and sinks by kind of layer"},
     Unbuilt{"minimax_m3", "attention to chosen blocks of keys"},
     Unbuilt{"minimax_m3_vl", "attention to chosen blocks of keys"},
     Unbuilt{"qwen4_exp", "several residual streams, and tables of n-grams"},
@@ -173,6 +174,8 @@ ModelConfig ModelConfig::of_layer(int layer) const {
   own.key_value_heads = heads.keys_and_values;
   own.head_dim = heads.size;
   own.values_are_keys = heads.values_are_keys;
+  own.value_dim = heads.value_size;
+  own.attention_sinks = heads.has_sinks;
   return own;
 }
 

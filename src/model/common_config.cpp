@@ -162,7 +162,8 @@ void read_sigmoid_router(const ConfigReader& config, const SigmoidRouterDefaults
                   .has_correction_bias = true,
                   .normalize = config.boolean({"norm_topk_prob", "moe_renormalize"}, defaults.normalize),
                   .epsilon = 1e-20,
-                  .scale = config.positive({"routed_scaling_factor"}, defaults.scale)};
+                  .scale = config.with(defaults.null_scale ? Nulls::kAbsent : Nulls::kRefused)
+                               .positive({"routed_scaling_factor"}, defaults.scale)};
   read_expert_groups(config, defaults.groups, defaults.chosen_groups, model);
 }
 

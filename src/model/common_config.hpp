@@ -74,6 +74,7 @@ struct SigmoidRouterDefaults {
   bool normalize = false;
   std::int64_t groups = 1, chosen_groups = 1;
   double scale = 1;
+  bool null_scale = false;  ///< whether null is allowed as a scale, for the default
 };
 /// Reads the router of DeepSeek-V3 and related models (DeepseekV3TopkRouter): sigmoids, a correction bias,
 /// groups of experts and a scale. The number of experts must be known already.

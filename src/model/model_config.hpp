@@ -178,8 +178,10 @@ struct RouterConfig {
 struct AttentionHeads {
   std::int64_t queries = 0;          ///< heads of queries
   std::int64_t keys_and_values = 0;  ///< heads of keys and values; divides `queries`
-  std::int64_t size = 0;             ///< entries of a head, even
+  std::int64_t size = 0;             ///< entries of a head of queries or keys, even
   bool values_are_keys = false;      ///< whether values are what the projection of keys makes
+  std::int64_t value_size = 0;       ///< entries of a head of values; 0: `size`
+  bool has_sinks = false;            ///< whether each head has a sink
 
   bool operator==(const AttentionHeads&) const = default;
 };
@@ -195,6 +197,8 @@ struct ModelConfig {
   std::int64_t key_value_heads = 0;  ///< heads of keys and values; divides attention_heads
   /// Size of a head, even; with latent attention LatentAttentionConfig::padded_dim().
   std::int64_t head_dim = 0;
+  /// Size of a head of values in full and sliding attention; 0: head_dim.
+  std::int64_t value_dim = 0;
   /// Heads of each layer, where these are not the same in all; otherwise empty. of_layer() has a layer's.
   std::vector<AttentionHeads> heads_by_layer;
   RotaryConfig rotary;  ///< rotary embedding of all layers, but for what sliding_rotary says
@@ -209,6 +213,7 @@ struct ModelConfig {
   bool attention_sinks = false;
   bool values_are_keys = false;  ///< whether values of attention are what the projection of keys makes
   bool value_norm = false;       ///< whether values of attention are normalised by head, without a weight
+  double value_factor = 1;       ///< factor of values of full and sliding attention
   /// Factor of scores of full and sliding attention; nothing: 1 / sqrt(head_dim).
   std::optional<double> score_factor;
   /// Dropout of attention probabilities that config.json asks for; no block applies it.
@@ -279,6 +284,10 @@ struct ModelConfig {
   }
   /// Whether MLPs have a gate, and so two projections to the inner width.
   [[nodiscard]] bool has_gates() const { return mlp_activation != MlpActivation::kSquaredRelu; }
+  /// Size of a head of values in full and sliding attention.
+  [[nodiscard]] std::int64_t value_head_dim() const { return value_dim > 0 ? value_dim : head_dim; }
+  /// Common width of queries, keys and values in attention; shorter ones are padded by zeros.
+  [[nodiscard]] std::int64_t padded_head_dim() const { return std::max(head_dim, value_head_dim()); }
   /// Rotary embedding of layers with this kind of token mixer.
   [[nodiscard]] const RotaryConfig& rotary_of(AttentionKind kind) const {
     return kind == AttentionKind::kSliding && sliding_rotary ? *sliding_rotary : rotary;

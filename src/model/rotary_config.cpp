@@ -167,6 +167,11 @@ void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, Mode
   const ConfigReader all = config.object({kParameters})
                                .value_or(ConfigReader::parse(
                                    otherwise, fmt::format("{}: default {}", config.name(), kParameters)));
+  read_rotary_of_kinds(config, all, model, partial_rotary_factor);
+}
+
+void read_rotary_of_kinds(const ConfigReader& config, const ConfigReader& all, ModelConfig& model,
+                          std::optional<double> partial_rotary_factor) {
   if (config.contains("rope_scaling"))
     config.refuse("rope_scaling", fmt::format("none, beside settings by kind of layer in {}", kParameters));
   for (const std::string& key : all.keys())

@@ -23,6 +23,9 @@ namespace sluice {
 /// CommonDefaults.
 void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, ModelConfig& model,
                          std::optional<double> partial_rotary_factor = {});
+/// Reads the same from `all`, such an object by kind of layer.
+void read_rotary_of_kinds(const ConfigReader& config, const ConfigReader& all, ModelConfig& model,
+                          std::optional<double> partial_rotary_factor);
 
 /// Share of a head that is rotated, from rotary_dim, a number of its head_dim entries; 1 without that key.
 [[nodiscard]] double rotary_dim_share(const ConfigReader& config, std::int64_t default_head_dim);

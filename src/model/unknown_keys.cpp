@@ -12,8 +12,8 @@ namespace {
 /// run it, how its training was balanced, shapes of parts that are only copied, and keys that follow from
 /// others or have a meaning in other families alone.
 constexpr std::string_view kWithoutEffect =
-    " _attn_implementation _commit_hash _name_or_path architectures attn_implementation audio_config "
-    "audio_token_id auto_map aux_loss_alpha boa_token_id boi_token_id bos_token_id chunk_size "
+    " _attn_implementation _commit_hash _name_or_path architectures attention_chunk_size attn_implementation "
+    "audio_config audio_token_id auto_map aux_loss_alpha boa_token_id boi_token_id bos_token_id chunk_size "
     "chunk_size_feed_forward do_sample enable_attention_fp32_softmax enable_lm_head_fp32 "
     "enable_moe_fp32_combine eoa_token_id eoa_token_index eod_token_id eoi_token_id eos_token_id ep_size "
     "expand finetuning_task first_k_dense_replace gradient_checkpointing hybrid_override_pattern "

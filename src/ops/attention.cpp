@@ -5,8 +5,11 @@
 #include "ops/runtime/node.hpp"
 #include "ops/runtime/processor.hpp"
 
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+
+#include <algorithm>
 
 namespace sluice::ops {
 namespace {
@@ -58,16 +61,23 @@ struct Attention : node::Function<Attention> {
 
 }  // namespace
 
+at::Tensor padded(const at::Tensor& x, std::int64_t width) {
+  return x.size(-1) == width ? x : at::constant_pad_nd(x, {0, width - x.size(-1)});
+}
+
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionForm& form,
                      const Documents& documents, AttentionRecord* record) {
   const trace::Span span(trace::Kind::kOperation, "attention");
-  SLUICE_ASSERT(q.dim() == 4 && k.sizes() == v.sizes() && q.size(2) % k.size(2) == 0,
+  SLUICE_ASSERT(q.dim() == 4 && k.sizes().slice(0, 3) == v.sizes().slice(0, 3) && q.size(2) % k.size(2) == 0,
                 "{} query heads cannot share {} key heads", q.size(2), k.size(2));
   SLUICE_ASSERT(q.size(1) > 0, "attention of sequences without positions");
   SLUICE_ASSERT(!form.sinks.value.defined() || form.sinks.value.numel() == q.size(2),
                 "found {} sinks, expected one for each of {} heads", form.sinks.value.numel(), q.size(2));
-  return Attention::apply(q.contiguous(), k.contiguous(), v.contiguous(), form,
-                          within_window(documents, q, form.window), record);
+  const std::int64_t width = std::max(k.size(3), v.size(3));
+  const auto heads = [&](const at::Tensor& x) { return padded(x, width).contiguous(); };
+  const at::Tensor out =
+      Attention::apply(heads(q), heads(k), heads(v), form, within_window(documents, q, form.window), record);
+  return v.size(3) == width ? out : out.narrow(3, 0, v.size(3));
 }
 
 }  // namespace sluice::ops

@@ -11,7 +11,7 @@ namespace sluice::ops {
 
 /// Results of attention() over a layer's inputs, kept from the first pass for a later one.
 struct AttentionRecord {
-  at::Tensor out;        ///< output [b, L, nq, d] of the first pass; undefined before it
+  at::Tensor out;        ///< output [b, L, nq, max(d, e)] of the first pass; undefined before it
   at::Tensor logsumexp;  ///< logsumexp of each query's scores, [b, nq, L] float32
 };
 
@@ -24,8 +24,12 @@ struct AttentionForm {
   Parameter sinks{};
 };
 
-/// Causal attention, softmax(scale * q k^T) v, for q [b, L, nq, d], k and v [b, L, nkv, d], where query heads
-/// h * nq/nkv ... share head h of k and v; the result is [b, L, nq, d]. A token attends to itself and earlier
+/// x [..., d] with its last dimension extended to `width` by zeros.
+[[nodiscard]] at::Tensor padded(const at::Tensor& x, std::int64_t width);
+
+/// Causal attention, softmax(scale * q k^T) v, for q [b, L, nq, d], k [b, L, nkv, d] and v [b, L, nkv, e], where query
+/// heads h * nq/nkv ... share head h of k and v; the result is [b, L, nq, e]. It is computed at the larger of d and e,
+/// to which zeros extend the other. A token attends to itself and earlier
 /// tokens of its document. On a processor 32 queries of a head meet a panel of 128 keys, whose scores, float32 and
 /// never rounded, stay in a core's cache; weights are rounded to bfloat16 where bfloat16 numbers are multiplied
 /// (matrix tiles), and nowhere else. Backward recomputes the scores from the record's logsumexp. Blocks that no

@@ -10,6 +10,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 namespace sluice::ops {
 namespace {
 
@@ -25,8 +27,8 @@ at::Tensor last(const at::Tensor& x, std::int64_t begin) { return x.narrow(0, be
 at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values,
                             const AttentionForm& form) {
   const at::NoGradGuard no_grad;
-  SLUICE_ASSERT(q.dim() == 3 && keys.sizes() == values.sizes() && q.size(0) <= keys.size(0) &&
-                    q.size(1) % keys.size(1) == 0,
+  SLUICE_ASSERT(q.dim() == 3 && keys.sizes().slice(0, 2) == values.sizes().slice(0, 2) &&
+                    q.size(0) <= keys.size(0) && q.size(1) % keys.size(1) == 0,
                 "{} queries of {} heads do not fit {} keys of {} heads", q.size(0), q.size(1), keys.size(0),
                 keys.size(1));
   const std::int64_t unseen = form.window == 0 ? 0 : keys.size(0) - q.size(0) - (form.window - 1);
@@ -35,7 +37,8 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys, const a
   const std::int64_t before = keys.size(0) - q.size(0);
   const at::Tensor sinks = sink_logits(form.sinks);
   if (q.size(0) > 1 && pays_for_blocks(q.size(0), keys.size(0))) {
-    const auto batch = [](const at::Tensor& x) { return x.unsqueeze(0).contiguous(); };
+    const std::int64_t width = std::max(keys.size(2), values.size(2));
+    const auto batch = [&](const at::Tensor& x) { return padded(x, width).unsqueeze(0).contiguous(); };
     const at::Tensor all =
         batch(before == 0 ? q : at::cat({at::zeros({before, q.size(1), q.size(2)}, q.options()), q}));
     const AttentionRecord made{at::empty_like(all),
@@ -43,10 +46,10 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys, const a
     on::attention(AttentionInputs{all, batch(keys), batch(values), form.scale,
                                   within_window({}, all, form.window), sinks},
                   made, before);
-    return made.out[0].narrow(0, before, q.size(0));
+    return made.out[0].narrow(0, before, q.size(0)).narrow(2, 0, values.size(2));
   }
   const at::Tensor queries = q.contiguous();
-  at::Tensor out = at::empty_like(queries);
+  at::Tensor out = at::empty({q.size(0), q.size(1), values.size(2)}, q.options());
   on::cached_attention(queries, keys, values, form.scale, form.window, sinks, out);
   return out;
 }

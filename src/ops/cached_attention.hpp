@@ -6,8 +6,8 @@
 
 namespace sluice::ops {
 
-/// attention() for the queries q [n, nq, d] of the last n of m tokens over the keys and values [m, nkv, d] of
-/// all m tokens; the rows of a token are dense. The result is [n, nq, d]. Forward only, records no graph.
+/// attention() for the queries q [n, nq, d] of the last n of m tokens over the keys [m, nkv, d] and values
+/// [m, nkv, e] of all m tokens; the rows of a token are dense. The result is [n, nq, e]. Forward only, records no graph.
 /// Computed in float32, rounded once.
 [[nodiscard]] at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& keys,
                                           const at::Tensor& values, const AttentionForm& form);

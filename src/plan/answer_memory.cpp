@@ -29,7 +29,7 @@ AnswerMemory plan_answers(const ModelConfig& model, const Workload::Answers& ans
     memory.cache += slots * (answers.positions * cache.position_bytes + cache.sequence_bytes);
     largest_state = std::max(largest_state, cache.sequence_bytes);
     const ModelConfig own = model.of_layer(layer);
-    most_queries = std::max(most_queries, own.attention_heads * own.head_dim);
+    most_queries = std::max(most_queries, own.attention_heads * own.padded_head_dim());
   }
   memory.activations =
       slots * (model.vocab_size * 2 * size_of(DType::kFloat32) + kStateCopies * largest_state) +

@@ -46,6 +46,7 @@ const std::map<std::string, std::string> kWithoutNumbers{
     {"nemotron_h-tiny/pad_token_id", "its row is one like others"},
     {"gemma4-tiny/layer_types/1", "the last layer is always a full one"},
     {"hunyuan_v1_moe-tiny/rope_parameters/factor", "alpha counts in its place"},
+    {"mimo_v2_flash-tiny/sliding_window", "sliding_window_size counts"},
     {"qwen3-moe-tiny/intermediate_size", "width of dense layers, of which it has none"},
 };
 

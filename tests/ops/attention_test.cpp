@@ -31,9 +31,9 @@ at::Tensor operation(const Tensors& in, const Parameters&) {
 }
 
 Tensors heads(std::int64_t b, std::int64_t length, std::int64_t nq, std::int64_t nkv, at::ScalarType dtype,
-              std::int64_t width = 16) {
+              std::int64_t width = 16, std::int64_t value_width = 0) {
   return {numbers({b, length, nq, width}, dtype), numbers({b, length, nkv, width}, dtype, 2),
-          numbers({b, length, nkv, width}, dtype, 3)};
+          numbers({b, length, nkv, value_width == 0 ? width : value_width}, dtype, 3)};
 }
 
 TEST(Attention, matches_its_formula_with_grouped_queries) {
@@ -52,6 +52,15 @@ TEST(Attention, takes_heads_of_any_width) {
   for (const at::ScalarType dtype : kDTypes)
     for (const std::int64_t width : {1, 40, 64, 80, 96, 128, 192, 320, 512})
       expect_matches(operation, formula, heads(2, 70, 4, 2, dtype, width), {});
+}
+
+// Queries, keys, and values that are narrower or wider than these.
+constexpr std::pair<std::int64_t, std::int64_t> kTwoWidths[] = {{24, 16}, {192, 128}, {12, 40}};
+
+TEST(Attention, takes_values_of_another_width_than_keys) {
+  for (const at::ScalarType dtype : kDTypes)
+    for (const auto& [width, value_width] : kTwoWidths)
+      expect_matches(operation, formula, heads(2, 70, 4, 2, dtype, width, value_width), {});
 }
 
 // Keys past those that pass at a time, whose scores grow on the way: every sum is brought down again and
@@ -158,6 +167,18 @@ TEST(Attention, of_a_window_with_sinks_over_packed_documents_is_that_of_each_alo
     }
 }
 
+TEST(Attention, of_values_of_another_width_in_a_window_over_packed_documents_is_that_of_each_alone) {
+  const Documents documents = packed_documents(300);
+  for (const at::ScalarType dtype : kDTypes)
+    expect_matches(
+        [&](const Tensors& in, const Parameters& sinks) { return with_sinks(in, sinks, 40, documents); },
+        [&](const Tensors& in, const Tensors& sinks) {
+          return by_document(documents, in,
+                             [&](const Tensors& part) { return windowed_formula(part, sinks[0], 40); });
+        },
+        heads(2, 300, 4, 2, dtype, 24, 16), sinks_of(4, dtype));
+}
+
 TEST(Attention, does_not_look_ahead) {
   for (const at::ScalarType dtype : kDTypes) {
     const Tensors in = heads(1, 20, 4, 2, dtype);
@@ -232,21 +253,24 @@ TEST(Attention, of_keys_that_are_no_numbers_is_none_from_their_position_on) {
   }
 }
 
-TEST(Attention, of_the_newest_tokens_is_that_of_all) {
+void expect_newest_as_all(at::ScalarType dtype, std::int64_t value_width) {
   constexpr std::int64_t kTokens = 700;
-  for (const at::ScalarType dtype : kDTypes) {
-    const at::Tensor q = numbers({1, kTokens, 4, 32}, dtype), k = numbers({1, kTokens, 2, 32}, dtype, 2),
-                     v = numbers({1, kTokens, 2, 32}, dtype, 3);
-    const at::Tensor whole = attention(q, k, v, {0.2});
-    const AttentionForm windowed{0.2, 90, {2 * numbers({4}, dtype, 4), {}}};
-    const at::Tensor whole_windowed = attention(q, k, v, windowed);
-    for (const std::int64_t newest : {1, 5, 47, 130, 699, 700}) {
-      const auto last = [&](const at::Tensor& all) { return all[0].narrow(0, kTokens - newest, newest); };
-      const double bound = dtype == at::kFloat ? 1e-5 : 2e-2;
-      expect_close(cached_attention(last(q), k[0], v[0], {0.2}), last(whole), bound);
-      expect_close(cached_attention(last(q), k[0], v[0], windowed), last(whole_windowed), bound);
-    }
+  const Tensors in = heads(1, kTokens, 4, 2, dtype, 32, value_width);
+  const at::Tensor &q = in[0], &k = in[1], &v = in[2];
+  const at::Tensor whole = attention(q, k, v, {0.2});
+  const AttentionForm windowed{0.2, 90, {2 * numbers({4}, dtype, 4), {}}};
+  const at::Tensor whole_windowed = attention(q, k, v, windowed);
+  for (const std::int64_t newest : {1, 5, 47, 130, 699, 700}) {
+    const auto last = [&](const at::Tensor& all) { return all[0].narrow(0, kTokens - newest, newest); };
+    const double bound = dtype == at::kFloat ? 1e-5 : 2e-2;
+    expect_close(cached_attention(last(q), k[0], v[0], {0.2}), last(whole), bound);
+    expect_close(cached_attention(last(q), k[0], v[0], windowed), last(whole_windowed), bound);
   }
+}
+
+TEST(Attention, of_the_newest_tokens_is_that_of_all) {
+  for (const at::ScalarType dtype : kDTypes)
+    for (const std::int64_t value_width : {32, 20, 48}) expect_newest_as_all(dtype, value_width);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::int64_t working_bytes(const ModelConfig& config, const PassSize& pass) {
   constexpr std::int64_t kPositions = 256, kQueries = kMiB, kPanel = 336 * kKiB, kRow = 272, kRowDepth = 256;
   const std::int64_t workers = pass.workers();
   const std::int64_t lines = pass.length * std::min(pass.sequences * config.key_value_heads, workers);
-  const std::int64_t width = round_up<std::int64_t>(config.head_dim, 32),
+  const std::int64_t width = round_up<std::int64_t>(config.padded_head_dim(), 32),
                      float_size = size_of(DType::kFloat32);
   const std::int64_t by_position = width < kRowDepth ? divide_up(lines * kRow, kRowDepth / width)
                                                      : lines * kRow * divide_up(width, kRowDepth);
@@ -47,8 +47,8 @@ bool has_joint_gate(const ModelConfig& config) {
 }
 
 std::string heads_text(const AttentionHeads& heads) {
-  return fmt::format("{}/{} x {}{}", heads.queries, heads.keys_and_values, heads.size,
-                     heads.values_are_keys ? ", values are keys" : "");
+  return fmt::format("{}/{} x {}{}{}", heads.queries, heads.keys_and_values, heads.size,
+                     heads.values_are_keys ? ", values are keys" : "", heads.has_sinks ? ", sinks" : "");
 }
 
 }  // namespace
@@ -68,15 +68,17 @@ std::int64_t kept_of_gate(const ModelConfig& config, std::int64_t head_size, con
 std::vector<BlockTensor> tensors(const ModelConfig& config) {
   const std::int64_t queries = config.attention_heads * config.head_dim;
   const std::int64_t keys = config.key_value_heads * config.head_dim;
+  const std::int64_t value_dim = config.value_head_dim();
   std::vector<BlockTensor> out;
   add_projection(config, kQProj, kQBias, has_joint_gate(config) ? 2 * queries : queries, out);
   add_projection(config, kKProj, kKBias, keys, out);
-  if (!config.values_are_keys) add_projection(config, kVProj, kVBias, keys, out);
-  out.push_back({kOProj, {config.hidden_size, queries}, Role::kAttention});
+  if (!config.values_are_keys)
+    add_projection(config, kVProj, kVBias, config.key_value_heads * value_dim, out);
+  out.push_back({kOProj, {config.hidden_size, config.attention_heads * value_dim}, Role::kAttention});
   if (config.attention_output_bias)
     out.push_back({kOBias, {config.hidden_size}, Role::kAttention, InitialValues::kZeros});
   if (config.separate_gate)
-    out.push_back({kGateProj, {gate_values(config, config.head_dim), config.hidden_size}, Role::kAttention});
+    out.push_back({kGateProj, {gate_values(config, value_dim), config.hidden_size}, Role::kAttention});
   if (config.attention_sinks) out.push_back({kSinks, {config.attention_heads}, Role::kAttention});
   if (config.query_key_norm == QueryKeyNorm::kNone) return out;
   const bool is_whole = config.query_key_norm == QueryKeyNorm::kWholeProjection;
@@ -97,6 +99,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
   }
   if (config.norms_behind_rotation) out.push_back({"norms of queries and keys", "behind their rotation"});
   if (config.score_factor) out.push_back({"factor of scores", fmt::to_string(*config.score_factor)});
+  if (config.value_factor != 1) out.push_back({"factor of values", fmt::to_string(config.value_factor)});
   return out;
 }
 
@@ -109,11 +112,14 @@ std::vector<Setting> sliding_settings(const ModelConfig& config) {
 }
 
 BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
-  const std::int64_t queries = config.attention_heads * config.head_dim;
-  const std::int64_t keys = config.key_value_heads * config.head_dim;
-  const std::int64_t gate = kept_of_gate(config, config.head_dim, pass);
+  const std::int64_t width = config.padded_head_dim(), value_dim = config.value_head_dim();
+  const std::int64_t queries = config.attention_heads * width, keys = config.key_value_heads * width;
+  const std::int64_t gate = kept_of_gate(config, value_dim, pass);
   const std::int64_t sums = 2 * config.attention_heads;
-  const std::int64_t values = config.value_norm ? keys : 0;  // as they are before their norm
+  // Values before their norm, and where heads are padded, values before that and the result behind it.
+  const std::int64_t values =
+      (config.value_norm ? keys : 0) +
+      (value_dim == config.head_dim ? 0 : (config.attention_heads + config.key_value_heads) * value_dim);
   return {.kept = config.hidden_size + 2 * queries + 3 * keys + values + gate + sums,
           .passed = 2 * queries + 2 * keys + values + gate +
                     (config.attention_output_bias ? config.hidden_size : 0),
@@ -122,7 +128,8 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
 }
 
 BlockCache cache(const ModelConfig& config, std::int64_t element_bytes) {
-  return {.position_bytes = 2 * config.key_value_heads * config.head_dim * element_bytes};
+  return {.position_bytes =
+              config.key_value_heads * (config.head_dim + config.value_head_dim()) * element_bytes};
 }
 
 }  // namespace sluice::blocks::attention

@@ -173,7 +173,7 @@ void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Ten
   scores.masked_fill_(hidden, kUnseen);
   const at::Tensor probs = probs_of(scores, sinks).reshape({heads, group * n, keys.size(0)});
   const at::Tensor mixed = at::matmul(probs, values.transpose(0, 1).to(at::kFloat));
-  out.view({n, heads, group, width}).copy_(mixed.view({heads, group, n, width}).permute({2, 0, 1, 3}));
+  out.view({n, heads, group, -1}).copy_(mixed.view({heads, group, n, -1}).permute({2, 0, 1, 3}));
 }
 
 }  // namespace sluice::ops::device

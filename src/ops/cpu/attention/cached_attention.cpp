@@ -11,11 +11,10 @@
 namespace sluice::ops::cpu {
 namespace {
 
-/// One head of keys and values of a sequence: one row for each token, `stride` elements apart.
+/// One head of keys or of values of a sequence: one row of `width` for each token, `stride` elements apart.
 template <class T>
-struct KeyHead {
-  const T* keys;
-  const T* values;
+struct CachedHead {
+  const T* rows;
   std::int64_t stride, width;
 };
 
@@ -38,7 +37,7 @@ SLUICE_VECTOR_CLONES void to_weights(float* scores, std::int64_t tokens, float s
 /// Computes kVectors times 16 numbers of each head, from `begin` on, which stay in registers while the values
 /// are read.
 template <class T, std::int64_t kQueries, std::int64_t kVectors>
-SLUICE_VECTOR_CLONES void add_values(const KeyHead<T>& head, std::int64_t begin, std::int64_t tokens,
+SLUICE_VECTOR_CLONES void add_values(const CachedHead<T>& head, std::int64_t begin, std::int64_t tokens,
                                      const float* weights, float* means) {
   Lanes sums[kQueries][kVectors];
   for (auto& of_query : sums)
@@ -46,7 +45,7 @@ SLUICE_VECTOR_CLONES void add_values(const KeyHead<T>& head, std::int64_t begin,
   for (std::int64_t t = 0; t < tokens; ++t) {
     Lanes value[kVectors];
     for (std::int64_t v = 0; v < kVectors; ++v)
-      read_lanes(head.values + t * head.stride + begin + v * kLanes, value[v]);
+      read_lanes(head.rows + t * head.stride + begin + v * kLanes, value[v]);
     for (std::int64_t q = 0; q < kQueries; ++q)
       for (std::int64_t v = 0; v < kVectors; ++v) sums[q][v] += weights[q * tokens + t] * value[v];
   }
@@ -56,7 +55,7 @@ SLUICE_VECTOR_CLONES void add_values(const KeyHead<T>& head, std::int64_t begin,
 
 /// Adds values weighted by probabilities, over the whole width of a head.
 template <class T, std::int64_t kQueries>
-void add_values(const KeyHead<T>& head, std::int64_t tokens, const float* weights, float* means) {
+void add_values(const CachedHead<T>& head, std::int64_t tokens, const float* weights, float* means) {
   std::int64_t begin = 0;
   for (; begin + 2 * kLanes <= head.width; begin += 2 * kLanes)
     add_values<T, kQueries, 2>(head, begin, tokens, weights, means);
@@ -69,7 +68,7 @@ void add_values(const KeyHead<T>& head, std::int64_t tokens, const float* weight
     float* const mean = means + q * head.width;
     std::fill_n(mean + begin, head.width - begin, 0.0F);
     for (std::int64_t t = 0; t < tokens; ++t)
-      kernel::add_row(head.values + t * head.stride + begin, weights[q * tokens + t], head.width - begin,
+      kernel::add_row(head.rows + t * head.stride + begin, weights[q * tokens + t], head.width - begin,
                       mean + begin);
   }
 }
@@ -84,21 +83,22 @@ struct Scratch {
 /// Attention of queries [0, group) of one token, with their sinks if there are any, over the first `tokens`
 /// keys.
 template <class T>
-void attend(const T* queries, std::int64_t group, const KeyHead<T>& head, std::int64_t tokens, float scale,
-            const float* sinks, Scratch& scratch, T* out) {
+void attend(const T* queries, std::int64_t group, const CachedHead<T>& keys, const CachedHead<T>& values,
+            std::int64_t tokens, float scale, const float* sinks, Scratch& scratch, T* out) {
   float* const scores = scratch.scores.data();
-  multiply_rows<T>({queries, group, head.width}, {head.keys, tokens, head.stride}, head.width, scores);
+  multiply_rows<T>({queries, group, keys.width}, {keys.rows, tokens, keys.stride}, keys.width, scores);
   for (std::int64_t query = 0; query < group; ++query)
     to_weights(scores + query * tokens, tokens, scale, sinks == nullptr ? -HUGE_VALF : sinks[query]);
   std::int64_t query = 0;
   const auto add = [&]<std::int64_t kQueries>() {
-    add_values<T, kQueries>(head, tokens, scores + query * tokens, scratch.means.data() + query * head.width);
+    add_values<T, kQueries>(values, tokens, scores + query * tokens,
+                            scratch.means.data() + query * values.width);
     query += kQueries;
   };
   while (query + 4 <= group) add.template operator()<4>();
   if (query + 2 <= group) add.template operator()<2>();
   if (query < group) add.template operator()<1>();
-  kernel::store_row(scratch.means.data(), group * head.width, out);
+  kernel::store_row(scratch.means.data(), group * values.width, out);
 }
 
 }  // namespace
@@ -111,18 +111,20 @@ void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Ten
   kernel::dispatch(q, [&]<class T>(T) {
     at::parallel_for(
         0, queries * heads, kernel::grain(tokens * width), [&](std::int64_t begin, std::int64_t end) {
-          Scratch scratch(group, tokens, width);
+          Scratch scratch(group, tokens, values.size(2));
           for (std::int64_t item = begin; item < end; ++item) {
             const std::int64_t query = item / heads, head = item % heads;
             const std::int64_t end_key = tokens - queries + query + 1;
             const std::int64_t first_key = window == 0 ? 0 : std::max<std::int64_t>(0, end_key - window);
-            const std::int64_t offset = first_key * keys.stride(0) + head * width;
-            const KeyHead<T> over{keys.data_ptr<T>() + offset, values.data_ptr<T>() + offset, keys.stride(0),
-                                  width};
-            const std::int64_t first = (query * heads + head) * group * width;
-            attend(q.data_ptr<T>() + first, group, over, end_key - first_key, static_cast<float>(scale),
+            const auto rows_of = [&](const at::Tensor& x) {
+              return CachedHead<T>{x.data_ptr<T>() + first_key * x.stride(0) + head * x.size(2), x.stride(0),
+                                   x.size(2)};
+            };
+            const std::int64_t first = (query * heads + head) * group;
+            attend(q.data_ptr<T>() + first * width, group, rows_of(keys), rows_of(values),
+                   end_key - first_key, static_cast<float>(scale),
                    all_sinks == nullptr ? nullptr : all_sinks + head * group, scratch,
-                   out.data_ptr<T>() + first);
+                   out.data_ptr<T>() + first * values.size(2));
           }
         });
   });
