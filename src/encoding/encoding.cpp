@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace sluice {
@@ -45,6 +46,23 @@ Range Encoding::scales_of(Range elements) const {
           begin + (elements.end - 1) % columns / block_columns + 1};
 }
 
+void Encoding::read_scales(Range scales,
+                           const std::function<void(int, std::int64_t, std::int64_t)>& read) const {
+  if (shared.stride == 0)
+    return read(scale_file, scale_begin + scale_bytes({0, scales.begin}), scale_bytes(scales));
+  const std::int64_t in_row = grid_columns();
+  for (std::int64_t at = scales.begin; at < scales.end;) {
+    const std::int64_t row = at / in_row, next = std::min((row + 1) * in_row, scales.end);
+    const std::int64_t matrix = row / grid_rows(), within_row = scale_bytes({row * in_row, at});
+    if (row % grid_rows() == 0)
+      read(shared.file, shared.begin + matrix * shared.stride + within_row, scale_bytes({at, next}));
+    else
+      read(scale_file, scale_begin + scale_bytes({0, (row - matrix - 1) * in_row}) + within_row,
+           scale_bytes({at, next}));
+    at = next;
+  }
+}
+
 std::string Encoding::text() const {
   if (codes == Codes::kInt4) return fmt::format("int4 in groups of {}", block_columns);
   if (codes == Codes::kFloat4E2M1)
@@ -69,7 +87,10 @@ EncodingNumbers numbers_of(const Encoding& encoding) {
           encoding.block_rows,
           encoding.block_columns,
           std::bit_cast<std::int32_t>(encoding.tensor_scale.factor),
-          std::bit_cast<std::int32_t>(encoding.tensor_scale.divisor)};
+          std::bit_cast<std::int32_t>(encoding.tensor_scale.divisor),
+          encoding.shared.file,
+          encoding.shared.begin,
+          encoding.shared.stride};
 }
 
 Encoding encoding_from(const EncodingNumbers& numbers) {
@@ -83,7 +104,8 @@ Encoding encoding_from(const EncodingNumbers& numbers) {
           numbers[7],
           numbers[8],
           {std::bit_cast<float>(static_cast<std::int32_t>(numbers[9])),
-           std::bit_cast<float>(static_cast<std::int32_t>(numbers[10]))}};
+           std::bit_cast<float>(static_cast<std::int32_t>(numbers[10]))},
+          {static_cast<int>(numbers[11]), numbers[12], numbers[13]}};
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace sluice {
@@ -39,6 +40,15 @@ struct TensorScale {
   friend bool operator==(const TensorScale&, const TensorScale&) = default;
 };
 
+/// Scales of a tensor's matrices that lie among those of another tensor.
+struct SharedScales {
+  int file = 0;             ///< index of the checkpoint's file that holds them
+  std::int64_t begin = 0;   ///< byte of it at which the row of the first matrix begins
+  std::int64_t stride = 0;  ///< bytes from one matrix's row to the next one's; 0: there are none
+
+  friend bool operator==(const SharedScales&, const SharedScales&) = default;
+};
+
 /// The codes of a tensor are row-major: matrices of `rows` x `columns` elements, one after the other. Blocks
 /// of `block_rows` x `block_columns` elements of a matrix share a scale; those at its lower and right edge
 /// may be smaller. Scales are a grid for each matrix, row-major too. An element is bfloat16(float32(code) *
@@ -58,6 +68,9 @@ struct Encoding {
   std::int64_t block_rows = 0;
   std::int64_t block_columns = 0;
   TensorScale tensor_scale{};  ///< scale of the stored scales, which only NVFP4 has
+  /// First row of the grid of each matrix, where a block reaches from another tensor into it; the others follow each
+  /// other at scale_begin.
+  SharedScales shared{};
 
   [[nodiscard]] std::int64_t grid_rows() const;
   /// Row of the grid with the scales of row `row` of the tensor, counted over all matrices.
@@ -75,6 +88,12 @@ struct Encoding {
   [[nodiscard]] std::int64_t scale_bytes(Range scales) const { return scales.count() * size_of(scale_type); }
   /// Bytes of all scales.
   [[nodiscard]] std::int64_t scale_bytes() const { return scale_count * size_of(scale_type); }
+  /// Bytes of the scales that no other tensor has, which lie at scale_begin.
+  [[nodiscard]] std::int64_t own_scale_bytes() const {
+    return shared.stride == 0 ? scale_bytes() : scale_bytes() / grid_rows() * (grid_rows() - 1);
+  }
+  /// Calls read(file, byte, bytes) for the pieces of files in which scales [begin, end) lie, in the order of these.
+  void read_scales(Range scales, const std::function<void(int, std::int64_t, std::int64_t)>& read) const;
   /// Encoding as text: "float8_e4m3fn in blocks of 128 x 128", "float8_e4m3fn by row", "float8_e4m3fn by
   /// tensor", "int4 in groups of 32", "mxfp4 in groups of 32", "nvfp4 in groups of 16", "bfloat16", "int8 by
   /// row", "nf4 in groups of 64".
@@ -84,7 +103,7 @@ struct Encoding {
 };
 
 /// All fields of an encoding as numbers, for a message or a digest, and back.
-using EncodingNumbers = std::array<std::int64_t, 11>;
+using EncodingNumbers = std::array<std::int64_t, 14>;
 [[nodiscard]] EncodingNumbers numbers_of(const Encoding& encoding);
 [[nodiscard]] Encoding encoding_from(const EncodingNumbers& numbers);
 

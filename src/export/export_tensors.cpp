@@ -192,6 +192,12 @@ class StoredLister {
            "it: only FP8 is made of changed weights. Export plain numbers, or, of adapters, these alone "
            "(export.adapters = \"keep\")",
            printable(entry.name), encoding.text(), source_.directory);
+    if (encoding.rows < entry.shape[entry.shape.size() - 2])
+      fail(
+          {ExitCode::kBadConfig, "job.not_for_model"},
+          "export.format: found \"source\", expected \"plain\" because {} shares scales with another tensor in {} and "
+          "this job changes it",
+          printable(entry.name), source_.directory);
     content_.quantised.push_back({entry.name, target, encoding});
     return static_cast<int>(content_.quantised.size()) - 1;
   }

@@ -63,15 +63,16 @@ std::shared_ptr<const ChunkReader::OpenFile> ChunkReader::scales_of(int file) {
 void ChunkReader::read_scales(const Chunk& chunk, std::span<std::byte> room) {
   if (chunk.scale_bytes == 0) return;
   plan_.for_each_move_of(chunk, [&](const LoadMove& move) {
-    const std::int64_t bytes = move.scale_bytes();
-    if (bytes == 0) return;
-    const Encoding& encoding = *move.encoding;
-    const std::shared_ptr<const OpenFile> opened = scales_of(encoding.scale_file);
-    const std::int64_t offset = encoding.scale_begin + encoding.scale_bytes({0, move.scales().begin});
-    opened->file.read_at(
-        offset, room.subspan(static_cast<std::size_t>(move.scale_source), static_cast<std::size_t>(bytes)));
-    const std::int64_t before = offset % InputFile::kBlockBytes;
-    if (opened->access == FileAccess::kDropBehind) opened->file.drop_cache(offset - before, before + bytes);
+    if (move.scale_bytes() == 0) return;
+    std::int64_t place = move.scale_source;
+    move.encoding->read_scales(move.scales(), [&](int file, std::int64_t offset, std::int64_t count) {
+      const std::shared_ptr<const OpenFile> opened = scales_of(file);
+      opened->file.read_at(offset,
+                           room.subspan(static_cast<std::size_t>(place), static_cast<std::size_t>(count)));
+      const std::int64_t before = offset % InputFile::kBlockBytes;
+      if (opened->access == FileAccess::kDropBehind) opened->file.drop_cache(offset - before, before + count);
+      place += count;
+    });
   });
 }
 

@@ -59,7 +59,7 @@ struct CheckpointIndex {
   /// Bytes of an entry in the files, scales included.
   [[nodiscard]] std::int64_t stored_bytes(const CheckpointEntry& entry) const {
     const Encoding* encoding = encoding_of(entry);
-    return entry.bytes + (encoding == nullptr ? 0 : encoding->scale_bytes());
+    return entry.bytes + (encoding == nullptr ? 0 : encoding->own_scale_bytes());
   }
   /// Element type or encoding of an entry, as text: "bfloat16".
   [[nodiscard]] std::string form_of(const CheckpointEntry& entry) const {

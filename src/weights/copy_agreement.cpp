@@ -30,7 +30,7 @@ std::vector<Parts> parts_by_file(const CheckpointIndex& index) {
   };
   for (const CheckpointEntry& entry : index.entries) add(entry.file, entry.begin, entry.bytes);
   for (const Encoding& encoding : index.encodings)
-    add(encoding.scale_file, encoding.scale_begin, encoding.scale_bytes());
+    add(encoding.scale_file, encoding.scale_begin, encoding.own_scale_bytes());
   for (Parts& parts : files) std::ranges::sort(parts, {}, &Range::begin);
   return files;
 }

@@ -39,7 +39,11 @@ void EntryReader::decode(const CheckpointEntry& entry, const Encoding& encoding,
   const Range needed = encoding.scales_of(elements);
   const std::span<std::byte> scales = room_in(scale_bytes_, encoding.scale_bytes(needed));
   read(elements_, entry.file, entry.begin + encoding.code_bytes(elements.begin), codes);
-  read(scales_, encoding.scale_file, encoding.scale_begin + encoding.scale_bytes({0, needed.begin}), scales);
+  std::size_t done = 0;
+  encoding.read_scales(needed, [&](int file, std::int64_t offset, std::int64_t bytes) {
+    read(scales_, file, offset, scales.subspan(done, static_cast<std::size_t>(bytes)));
+    done += static_cast<std::size_t>(bytes);
+  });
   dequantise(encoding, elements, codes.data(), scales.data(), entry.dtype, out);
 }
 

@@ -136,6 +136,7 @@ class Joiner {
       return problems_.add("{} is {}, expected a matrix", described(i), shape_text(weights.shape));
     const std::vector<ScaleBlocks> possible =
         possible_scale_blocks(weights.shape, entry(*scales).dtype, config_);
+    if (join_with_keys(i, *scales, possible.front())) return;
     const auto found = find_scale_blocks(weights.name, entry(*scales).shape, possible, config_);
     if (!found) return refuse_grid(*scales, i, possible);
     if (is_mxfp8(*found, entry(*scales).dtype, weights.shape.back()) &&
@@ -144,6 +145,39 @@ class Joiner {
           "{} is {}, expected rows of a multiple of {} elements, which share a scale in MXFP8", described(i),
           shape_text(weights.shape), kMxfp8Block[1]);
     encode(i, *scales, weights.shape, Codes::kFloat8E4M3, *found);
+  }
+
+  /// Joins keys, or values, that were quantised together head by head, as in full layers of MiMo-V2-Flash: blocks of a
+  /// head's rows of keys and, behind them, of values. The block that holds rows of both has its scales among those of
+  /// keys. Returns whether weights `i` are such.
+  bool join_with_keys(int i, int scales, const ScaleBlocks& block) {
+    constexpr std::string_view kKeys = "k_proj.weight", kValues = "v_proj.weight";
+    const std::string name = entry(i).name;
+    const bool is_values = name.ends_with(kValues);
+    if (!is_values && !name.ends_with(kKeys)) return false;
+    const std::string layer = name.substr(0, name.size() - kKeys.size());
+    const std::optional<int> keys = find(layer + std::string(kKeys)),
+                             values = find(layer + std::string(kValues));
+    if (!keys || !values) return false;
+    const std::optional<int> key_scales = find(entry(*keys).name, kScales),
+                             value_scales = find(entry(*values).name, kScales);
+    if (!key_scales || !value_scales || entry(*key_scales).dtype != entry(*value_scales).dtype) return false;
+    const std::optional<JointHeads> heads =
+        find_joint_heads(entry(*keys).shape, entry(*values).shape, entry(*key_scales).shape,
+                         entry(*value_scales).shape, {block.rows, block.columns});
+    if (!heads) return false;
+    if (!is_values) {
+      encode(i, scales, entry(i).shape, Codes::kFloat8E4M3, {{}, heads->key_rows, block.rows, block.columns});
+      return true;
+    }
+    encode(i, scales, entry(i).shape, Codes::kFloat8E4M3,
+           {{}, heads->value_rows, heads->shared_rows, block.columns});
+    Encoding& encoding = index_.encodings.back();
+    const CheckpointEntry& shared = entry(*key_scales);
+    const std::int64_t row = encoding.grid_columns() * size_of(shared.dtype), rows = heads->key_grid_rows;
+    encoding.scale_count = heads->count * encoding.grid_rows() * encoding.grid_columns();
+    encoding.shared = {shared.file, shared.begin + (rows - 1) * row, rows * row};
+    return true;
   }
 
   /// Whether scales of this type for these blocks are those of MXFP8. A power of two for a whole row that is shorter
@@ -334,8 +368,8 @@ class Joiner {
     CheckpointEntry& weights = entry(i);
     weights.encoding = static_cast<int>(index_.encodings.size());
     index_.encodings.push_back({codes, from.dtype, from.file, from.begin, element_count(from.shape),
-                                blocks.matrix_rows, shape.back(), blocks.rows, blocks.columns,
-                                TensorScale{}});
+                                blocks.matrix_rows, shape.back(), blocks.rows, blocks.columns, TensorScale{},
+                                SharedScales{}});
     weights.dtype = DType::kBFloat16;
     weights.shape = std::move(shape);
   }

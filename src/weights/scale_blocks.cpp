@@ -86,4 +86,26 @@ std::optional<ScaleBlocks> find_scale_blocks(std::string_view name, std::span<co
   return fitting.front();
 }
 
+std::optional<JointHeads> find_joint_heads(std::span<const std::int64_t> keys,
+                                           std::span<const std::int64_t> values,
+                                           std::span<const std::int64_t> key_scales,
+                                           std::span<const std::int64_t> value_scales,
+                                           const std::array<std::int64_t, 2>& block) {
+  for (const auto& shape : {keys, values, key_scales, value_scales})
+    if (shape.size() != 2) return std::nullopt;
+  const auto [rows, columns] = block;
+  if (keys[1] != values[1] || key_scales[1] != divide_up(keys[1], columns) ||
+      key_scales[1] != value_scales[1] || key_scales[0] == divide_up(keys[0], rows))
+    return std::nullopt;
+  for (std::int64_t heads = 1; heads <= value_scales[0]; ++heads) {
+    if (keys[0] % heads != 0 || values[0] % heads != 0) continue;
+    const std::int64_t key_rows = keys[0] / heads, value_rows = values[0] / heads;
+    const std::int64_t key_grid_rows = divide_up(key_rows, rows), shared = key_grid_rows * rows - key_rows;
+    if (shared > 0 && shared < value_rows && value_rows <= 2 * shared &&
+        key_scales[0] == heads * key_grid_rows && value_scales[0] == heads)
+      return JointHeads{heads, key_rows, value_rows, key_grid_rows, shared};
+  }
+  return std::nullopt;
+}
+
 }  // namespace sluice

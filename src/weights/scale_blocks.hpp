@@ -39,4 +39,21 @@ struct ScaleBlocks {
                                                            const std::vector<ScaleBlocks>& possible,
                                                            const std::optional<QuantizationConfig>& config);
 
+/// Heads of keys and values that were quantised together: blocks of a head's rows of keys and then of values, of which
+/// one has rows of both.
+struct JointHeads {
+  std::int64_t count = 0;                     ///< number of heads
+  std::int64_t key_rows = 0, value_rows = 0;  ///< rows of a head
+  std::int64_t key_grid_rows = 0;             ///< rows of scales that a head's keys have, the shared one last
+  std::int64_t shared_rows = 0;               ///< rows of values in the shared block
+};
+
+/// The heads for which scales of these shapes are such, with one row of scales for a head's values; nothing if they are
+/// of keys and of values alone.
+[[nodiscard]] std::optional<JointHeads> find_joint_heads(std::span<const std::int64_t> keys,
+                                                         std::span<const std::int64_t> values,
+                                                         std::span<const std::int64_t> key_scales,
+                                                         std::span<const std::int64_t> value_scales,
+                                                         const std::array<std::int64_t, 2>& block);
+
 }  // namespace sluice

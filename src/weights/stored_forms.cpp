@@ -49,8 +49,10 @@ StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& m
   std::map<int, bool> can_be;  // whether a tensor can be stored, by its index
   for (const MatchedEntry& matched : match.entries) {
     const TensorInfo& tensor = manifest[matched.tensor];
-    const bool fits = index.encoding_of(entry_of(index, matched)) != nullptr && !matched.is_transposed &&
-                      is_matrix_of_layer(tensor);
+    const Encoding* const encoding = index.encoding_of(entry_of(index, matched));
+    // What multiplies by codes knows no blocks that begin anew within a matrix.
+    const bool fits = encoding != nullptr && !matched.is_transposed && is_matrix_of_layer(tensor) &&
+                      encoding->rows >= tensor.shape[tensor.shape.size() - 2];
     const auto [at, is_new] = can_be.try_emplace(matched.tensor, fits);
     at->second = at->second && fits;
   }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -27,6 +29,34 @@ TEST(Encoding, a_range_of_elements_needs_the_scales_that_its_elements_have) {
       ASSERT_TRUE(!one_row || (range.begin == least && range.end == most + 1)) << begin << " to " << end;
     }
   EXPECT_EQ(e.scales_of({5, 5}).count(), 0);
+}
+
+TEST(Encoding, the_first_row_of_each_matrix_may_have_its_scales_in_another_tensor) {
+  // Two matrices of 3 x 2 scales, 4 bytes each, whose first rows lie 40 bytes apart in another file.
+  const Encoding e{.scale_file = 1,
+                   .scale_begin = 100,
+                   .scale_count = 12,
+                   .rows = 6,
+                   .columns = 8,
+                   .block_rows = 2,
+                   .block_columns = 4,
+                   .shared = {2, 1000, 40}};
+  EXPECT_EQ(e.own_scale_bytes(), 2 * 2 * 2 * 4);
+  const auto bytes_of = [&](std::int64_t scale) {
+    const std::int64_t matrix = scale / 6, row = scale % 6 / 2, column = scale % 2;
+    return row == 0 ? std::pair(2, 1000 + matrix * 40 + column * 4)
+                    : std::pair(1, 100 + ((matrix * 2 + row - 1) * 2 + column) * 4);
+  };
+  for (std::int64_t begin = 0; begin < 12; ++begin)
+    for (std::int64_t end = begin + 1; end <= 12; ++end) {
+      std::int64_t scale = begin;
+      e.read_scales({begin, end}, [&](int file, std::int64_t offset, std::int64_t bytes) {
+        for (std::int64_t byte = 0; byte < bytes; byte += 4)
+          EXPECT_EQ(std::pair(file, offset + byte), bytes_of(scale++)) << begin << " to " << end;
+      });
+      EXPECT_EQ(scale, end);
+    }
+  EXPECT_EQ(encoding_from(numbers_of(e)), e);
 }
 
 TEST(Encoding, reads_keep_groups_whole_but_for_long_ones) {

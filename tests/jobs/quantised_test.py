@@ -229,6 +229,42 @@ class Families(JobTest):
         self.expect_twin(model, twin, "minimax_m2-tiny")
         self.expect_exported(model, twin)
 
+    def mimo(self):
+        """With the keys and values of a full layer in FP8 as MiMo-V2-Flash has them: head by head in blocks that go on from keys to values,
+        so that the last scale of a head's keys is that of its first values too. Beside it the numbers that they stand for."""
+        source, side, (keys, values) = FIXTURES / "mimo_v2_flash-tiny", 8, (f"model.layers.1.self_attn.{part}_proj.weight" for part in "kv")
+        config, tensors = json.loads((source / "config.json").read_text()), quantised.stored(source)
+        plain = checkpoint.read(source)
+        heads = [numpy.concatenate(head) for head in zip(*(numpy.split(plain[name], config["num_key_value_heads"]) for name in (keys, values)))]
+        parts = [make_quantised.float8_blocks("", head, (side, side)) for head in heads]
+        numbers = [quantised.round_to_bfloat16(quantised.FLOAT8[codes] * scales.repeat(side, 0).repeat(side, 1)[:len(codes), :codes.shape[1]])
+                   for codes, scales in ((part[""][1], part["_scale_inv"][1]) for part in parts)]
+        size, rows = config["head_dim"], -(-config["head_dim"] // side)  # of keys, and of their scales
+        stored, twin = dict(tensors), dict(tensors)
+        for name, codes_of, scales_of in [(keys, numpy.s_[:size], numpy.s_[:rows]), (values, numpy.s_[size:], numpy.s_[rows:])]:
+            codes = numpy.concatenate([part[""][1][codes_of] for part in parts])
+            scales = numpy.concatenate([part["_scale_inv"][1][scales_of] for part in parts])
+            stored |= {name: ("F8_E4M3", codes.shape, codes.tobytes()), f"{name}_scale_inv": ("F32", scales.shape, scales.tobytes())}
+            twin[name] = ("BF16", codes.shape, checkpoint.WRITE["BF16"](numpy.concatenate([each[codes_of] for each in numbers])).tobytes())
+        quantization = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [side, side]}
+        return (checkpoint.write_model(self.directory / "model", stored, config | {"quantization_config": quantization}),
+                checkpoint.write_model(self.directory / "twin", twin, config))
+
+    def test_mimo_v2_flash_in_float8_with_blocks_of_keys_and_values(self):
+        model, twin = self.mimo()
+        self.assertEqual(quantised.stored(model)["model.layers.1.self_attn.k_proj.weight_scale_inv"][1], (4, 3))  # 24 rows alone have 3
+        self.expect(sluice("verify", model, twin), 0)
+        self.expect_twin(model, twin, "mimo_v2_flash-tiny")
+        self.expect_exported(model, twin)
+        for kind, changed, status in [("export", {}, 0), ("train", {"at_end": True}, 78)]:
+            out = self.directory / f"{kind}-as-source"
+            tables = reference_job("mimo_v2_flash-tiny") if kind == "train" else {}
+            job = self.write_job(f"{kind}-source.toml", **(tables | {"job": {"kind": kind}, "model": {"path": model},
+                                                            "export": {"path": out, "format": "source"} | changed}))
+            self.expect(run_job(2, job), status, *(["shares scales"] if status else []))
+            if not status:
+                self.assertEqual(quantised.stored(out), quantised.stored(model))
+
     def kimi_k2(self):
         """A model in INT4 of random weights, in widths that groups divide."""
         shape = self.directory / "shape"

@@ -129,6 +129,31 @@ TEST_F(QuantisedTensors, each_of_several_groups_has_blocks_of_its_own) {
               AllOf(HasSubstr("65: "), HasSubstr("[5, 5], expected")));
 }
 
+// As MiMo-V2-Flash has them in its full layers: heads of 192 rows of keys and 128 of values, in 3 blocks each.
+TEST_F(QuantisedTensors, keys_and_values_of_heads_may_be_in_blocks_that_go_on_from_one_to_the_other) {
+  const auto heads = [&](std::int64_t key_scales) {
+    return std::vector<FileTensor>{{"a.k_proj.weight", {4 * 192, 256}, kCodes},
+                                   {"a.k_proj.weight_scale_inv", {key_scales, 2}, kScale},
+                                   {"a.v_proj.weight", {4 * 128, 256}, kCodes},
+                                   {"a.v_proj.weight_scale_inv", {4, 2}, kScale}};
+  };
+  const char* const config = R"({"quant_method": "fp8", "weight_block_size": [128, 128]})";
+  const auto encoding_of = [&](const CheckpointIndex& index, const char* name) {
+    return *index.encoding_of(*std::ranges::find(index.entries, name, &CheckpointEntry::name));
+  };
+  const CheckpointIndex index = read(heads(8), config);
+  const Encoding keys = encoding_of(index, "a.k_proj.weight"), values = encoding_of(index, "a.v_proj.weight");
+  EXPECT_EQ(std::pair(keys.rows, keys.block_rows), std::pair(std::int64_t{192}, std::int64_t{128}));
+  EXPECT_EQ(keys.shared.stride, 0);
+  EXPECT_EQ(std::pair(values.rows, values.block_rows), std::pair(std::int64_t{128}, std::int64_t{64}));
+  EXPECT_EQ(values.scale_count, 4 * 2 * 2);
+  EXPECT_EQ(values.shared, (SharedScales{keys.scale_file, keys.scale_begin + 2 * 4, 2 * 2 * 4}));
+  const CheckpointIndex alone = read(heads(6), config);
+  EXPECT_EQ(encoding_of(alone, "a.k_proj.weight").rows, 4 * 192);
+  EXPECT_EQ(encoding_of(alone, "a.v_proj.weight").rows, 4 * 128);
+  EXPECT_THAT(error(heads(7), config), AllOf(HasSubstr("65: "), HasSubstr("[7, 2], expected [6, 2]")));
+}
+
 TEST_F(QuantisedTensors, groups_of_packed_weights_are_those_of_any_group_of_the_config) {
   const std::string shape("\4\0\0\0\140\0\0\0", 8);
   const auto config = [](const char* sizes) {

@@ -62,20 +62,18 @@ void UnitsInFiles::read_scales(const CheckpointIndex& index, const std::filesyst
   std::optional<InputFile> file;
   int opened = kNone;
   for (const StoredLayout::OwnRun& run : reads.runs) {
-    const Encoding& encoding = *run.encoding;
-    if (encoding.scale_file != opened) {
-      file = open_source(directory, index.files[static_cast<std::size_t>(encoding.scale_file)]);
-      file->advise_random();
-      opened = encoding.scale_file;
-    }
-    const Range scales = run.scale_range();
-    const std::int64_t offset = encoding.scale_begin + encoding.scale_bytes({0, scales.begin}),
-                       bytes = encoding.scale_bytes(scales);
-    file->read_at(offset, part_of(scales_, place, bytes));
-    // The kernel drops only whole pages, so the range begins at a page boundary.
-    const std::int64_t before = offset % InputFile::kBlockBytes;
-    file->drop_cache(offset - before, before + bytes);
-    place += bytes;
+    run.encoding->read_scales(run.scale_range(), [&](int from, std::int64_t offset, std::int64_t bytes) {
+      if (from != opened) {
+        file = open_source(directory, index.files[static_cast<std::size_t>(from)]);
+        file->advise_random();
+        opened = from;
+      }
+      file->read_at(offset, part_of(scales_, place, bytes));
+      // The kernel drops only whole pages, so the range begins at a page boundary.
+      const std::int64_t before = offset % InputFile::kBlockBytes;
+      file->drop_cache(offset - before, before + bytes);
+      place += bytes;
+    });
   }
 }
 
