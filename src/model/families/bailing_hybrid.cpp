@@ -4,7 +4,7 @@
 #include "model/blocks/latent_attention.hpp"
 #include "model/blocks/layer_blocks.hpp"
 #include "model/families/bailing_moe_v2.hpp"
-#include "model/kimi_delta_config.hpp"
+#include "model/kimi_delta_names.hpp"
 #include "model/latent_config.hpp"
 #include "model/manifest_builder.hpp"
 #include "model/rotary_config.hpp"

@@ -1,11 +1,13 @@
 #include "model/families/kimi_linear.hpp"
 
-#include "model/kimi_delta_config.hpp"
+#include "model/kimi_delta_names.hpp"
 #include "model/latent_config.hpp"
 #include "model/manifest_builder.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 namespace sluice {
 namespace {
@@ -40,6 +42,24 @@ void read_kimi_mixers(const ConfigReader& config, ModelConfig& model) {
     model.attention[layer] = layer > 0 && layer % 4 == 0 ? AttentionKind::kLatent : AttentionKind::kKimiDelta;
 }
 
+/// Reads heads, their size and the width of the convolution, from linear_attn_config where it has them.
+LinearAttentionConfig read_kimi_delta_heads(const ConfigReader& config) {
+  const std::optional<ConfigReader> nested = config.object({kLinearConfig});
+  constexpr std::int64_t kMostTaps = 1024;
+  const auto read = [&](const char* inner, const char* outer, std::int64_t otherwise, std::int64_t most) {
+    return nested && nested->has(inner) ? nested->integer({inner}, {}, 1, most)
+                                        : config.integer({outer}, otherwise, 1, most);
+  };
+  constexpr std::int64_t kMost = 65'536;
+  const std::int64_t heads = read("num_heads", "linear_num_heads", 32, kMost);
+  const std::int64_t size = read("head_dim", "linear_head_dim", 128, kMost);
+  return {.key_heads = heads,
+          .value_heads = heads,
+          .key_head_dim = size,
+          .value_head_dim = size,
+          .conv_kernel_size = read("short_conv_kernel_size", "linear_conv_kernel_dim", 4, kMostTaps)};
+}
+
 /// Refuses what Kimi K3 has under the same model_type.
 void refuse_kimi_k3(const ConfigReader& config) {
   const ConfigReader optional = config.with(Nulls::kAbsent);
@@ -66,7 +86,7 @@ ModelConfig read_kimi_linear_config(const ConfigReader& config) {
       config,
       {.key_value_heads = 32, .null_key_value_heads = true, .padding_token = 163839, .rms_norm_eps = 1e-5},
       {.rotates = false, .query_rank_may_be_left_out = true});
-  model.linear_attention = read_kimi_delta_config(config, config.object({kLinearConfig}));
+  model.linear_attention = read_kimi_delta_heads(config);
   model.linear_attention.gate_rank = model.linear_attention.key_head_dim;
   model.linear_attention.rate_has_four_dims = true;
   model.prediction_layers = read_prediction_layers(config, "num_nextn_predict_layers", 0);

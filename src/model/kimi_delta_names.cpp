@@ -1,4 +1,4 @@
-#include "model/kimi_delta_config.hpp"
+#include "model/kimi_delta_names.hpp"
 
 #include "model/blocks/kimi_delta.hpp"
 #include "model/manifest_builder.hpp"
@@ -10,23 +10,6 @@
 #include <string_view>
 
 namespace sluice {
-
-LinearAttentionConfig read_kimi_delta_config(const ConfigReader& config,
-                                             const std::optional<ConfigReader>& nested) {
-  constexpr std::int64_t kMostTaps = 1024;
-  const auto read = [&](const char* inner, const char* outer, std::int64_t otherwise, std::int64_t most) {
-    return nested && nested->has(inner) ? nested->integer({inner}, {}, 1, most)
-                                        : config.integer({outer}, otherwise, 1, most);
-  };
-  constexpr std::int64_t kMost = 65'536;
-  const std::int64_t heads = read("num_heads", "linear_num_heads", 32, kMost);
-  const std::int64_t size = read("head_dim", "linear_head_dim", 128, kMost);
-  return {.key_heads = heads,
-          .value_heads = heads,
-          .key_head_dim = size,
-          .value_head_dim = size,
-          .conv_kernel_size = read("short_conv_kernel_size", "linear_conv_kernel_dim", 4, kMostTaps)};
-}
 
 void publish_kimi_delta(const ModelConfig& config, int layer, ParameterManifest& manifest,
                         std::string_view block) {
