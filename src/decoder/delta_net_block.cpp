@@ -36,7 +36,7 @@ at::Tensor output(const ModelConfig& config, const DeltaNetParameters& parameter
                   const at::Tensor& out, ops::Purpose purpose) {
   const LinearAttentionConfig& linear = config.linear_attention;
   const at::Tensor tokens = x.reshape({-1, config.hidden_size});
-  const at::Tensor normalised = ops::rms_norm(out, parameters.norm, config.rms_norm_eps);
+  const at::Tensor normalised = ops::row_norm(out, parameters.norm, config.rms_norm_eps);
   const at::Tensor gated =
       ops::swiglu(ops::linear(tokens, parameters.in_proj_z),
                   normalised.view({tokens.size(0), linear.value_heads * linear.value_head_dim}));

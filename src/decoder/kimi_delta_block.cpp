@@ -46,7 +46,7 @@ at::Tensor output(const ModelConfig& config, const KimiDeltaParameters& paramete
                   const at::Tensor& out, ops::Purpose purpose) {
   const at::Tensor gate = projected(x.reshape({-1, config.hidden_size}), parameters.gate);
   const at::Tensor normalised =
-      ops::rms_norm(out, parameters.norm, config.rms_norm_eps, ops::NormWeight::kUnrounded);
+      ops::row_norm(out, parameters.norm, config.rms_norm_eps, ops::NormKind::kUnrounded);
   return ops::linear(normalised.view(gate.sizes()) * at::sigmoid(gate), parameters.o_proj, purpose);
 }
 

@@ -17,7 +17,7 @@ namespace sluice {
 namespace {
 
 at::Tensor inner_norm(const ModelConfig& config, const at::Tensor& x, const ops::Parameter& weight) {
-  return ops::rms_norm(x, weight, blocks::latent_attention::kNormEpsilon, norm_weight(config));
+  return ops::row_norm(x, weight, blocks::latent_attention::kNormEpsilon, norm_kind(config));
 }
 
 ops::AttentionForm form_of(const LatentAttentionConfig& latent) {

@@ -59,8 +59,8 @@ at::Tensor output(const ModelConfig& config, const Mamba2Parameters& parameters,
   const Mamba2Config& mamba = config.mamba2;
   const std::vector<std::int64_t> rows{-1, mamba.width()};
   const at::Tensor gated = ops::swiglu(gate.reshape(rows), out.reshape(rows));
-  const at::Tensor normalised = ops::rms_norm(gated.view({-1, mamba.width() / mamba.groups}), parameters.norm,
-                                              config.rms_norm_eps, ops::NormWeight::kUnrounded);
+  const at::Tensor normalised = ops::row_norm(gated.view({-1, mamba.width() / mamba.groups}), parameters.norm,
+                                              config.rms_norm_eps, ops::NormKind::kUnrounded);
   return ops::linear(normalised.view(rows), parameters.out_proj, purpose);
 }
 

@@ -100,7 +100,7 @@ ops::RouterOptions router_options(const ModelConfig& config, const MoeParameters
 at::Tensor router_input(const ModelConfig& config, const MoeParameters& parameters, const at::Tensor& x) {
   if (!config.router.scales_input) return x;
   // Rounded as transformers does: behind the norm, the scale and the factor.
-  return ops::rms_norm(x, parameters.input_scale, config.rms_norm_eps) *
+  return ops::row_norm(x, parameters.input_scale, config.rms_norm_eps) *
          (1 / std::sqrt(static_cast<double>(config.hidden_size)));
 }
 

@@ -15,7 +15,7 @@ struct Normalised {
   at::Tensor rows, scales;
 };
 
-Normalised normalise(const at::Tensor& x, const Parameter& weight, double eps, NormWeight kind) {
+Normalised normalise(const at::Tensor& x, const Parameter& weight, double eps, NormKind kind) {
   const Normalised out{at::empty_like(x), at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat))};
   on::norm_rows(x, weight.value, eps, kind, out.rows, out.scales);
   return out;
@@ -23,7 +23,7 @@ Normalised normalise(const at::Tensor& x, const Parameter& weight, double eps, N
 
 struct RmsNorm : node::Function<RmsNorm> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& input, const Parameter& weight,
-                            double eps, NormWeight kind) {
+                            double eps, NormKind kind) {
     const at::Tensor x = input.contiguous();
     const auto [y, scales] = normalise(x, weight, eps, kind);
     context->save_for_backward({x, scales});
@@ -37,7 +37,7 @@ struct RmsNorm : node::Function<RmsNorm> {
     const auto saved = context->get_saved_variables();
     const at::Tensor d_y = grads[0].contiguous();
     at::Tensor d_x = at::empty_like(saved[0]);
-    const auto kind = static_cast<NormWeight>(context->saved_data["kind"].toInt());
+    const auto kind = static_cast<NormKind>(context->saved_data["kind"].toInt());
     const Parameter weight = node::kept(context, "weight");
     on::norm_rows_backward(saved[0], weight.value, kind, saved[1], d_y, d_x,
                            weight.grad.defined() ? gradient_to_add_to(weight) : at::Tensor());
@@ -47,7 +47,7 @@ struct RmsNorm : node::Function<RmsNorm> {
 
 }  // namespace
 
-at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps, NormWeight kind) {
+at::Tensor row_norm(const at::Tensor& x, const Parameter& weight, double eps, NormKind kind) {
   const trace::Span span(trace::Kind::kOperation, "norm");
   SLUICE_ASSERT(weight.value.is_contiguous() && weight.value.numel() % x.size(-1) == 0 &&
                     x.numel() % weight.value.numel() == 0,

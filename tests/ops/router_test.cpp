@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace sluice::ops {
 namespace {
 
@@ -106,6 +108,26 @@ TEST(Router, chooses_by_corrected_sigmoids_in_the_best_groups) {
   without.correction_bias.reset();
   EXPECT_FALSE(route(numbers({300, 16}), Parameter{numbers({24, 16}, at::kFloat, 2), {}}, without)
                    .experts.equal(routing.experts));
+}
+
+TEST(Router, may_choose_by_logits_where_the_scores_of_many_are_one) {
+  const at::Tensor w = at::tensor({20.0F, 21.0F, 22.0F, 0.0F}).view({4, 1});
+  RouterOptions options{.experts_per_token = 2, .normalize_weights = false, .score = RouterScore::kSigmoid};
+  const auto choice = [&] { return route(at::ones({1, 1}), Parameter{w, {}}, options); };
+  EXPECT_TRUE(choice().experts[0].equal(at::tensor({0, 1}, at::kLong))) << "all are 1 in float32";
+  options.chooses_by_logits = true;
+  const Routing routing = choice();
+  EXPECT_TRUE(routing.experts[0].equal(at::tensor({2, 1}, at::kLong)));
+  EXPECT_TRUE(routing.weights[0].equal(at::ones({2})));
+}
+
+TEST(Router, a_choice_by_logits_is_valid_even_where_they_are_broken) {
+  RouterOptions options{.experts_per_token = 3, .score = RouterScore::kSigmoid, .chooses_by_logits = true};
+  for (const float broken : {-HUGE_VALF, HUGE_VALF, std::nanf("")}) {
+    const at::Tensor experts =
+        route(at::ones({1, 1}), Parameter{at::full({5, 1}, broken), {}}, options).experts;
+    EXPECT_TRUE(experts.equal(at::arange(3).unsqueeze(0)));
+  }
 }
 
 TEST(Router, weights_and_gradients_know_nothing_of_the_correction) {

@@ -37,6 +37,16 @@ TEST(OtherDeviceGraph, what_a_node_asks_for_is_done_by_the_thread_that_wants_the
   }
 }
 
+TEST(OtherDeviceGraph, several_outputs_bring_each_input_its_gradient) {
+  for (const at::Device device : {at::Device(at::kCPU), device_of(MemoryKind::kDevice)}) {
+    const auto filled = [&](double value) { return at::full({2}, value).to(device); };
+    const at::Tensor x = filled(1).requires_grad_(true), z = filled(2).requires_grad_(true);
+    const auto gradients = graph_gradients({x * 3 + z, x * z}, {x, z}, {filled(1), filled(10)});
+    EXPECT_TRUE(gradients[0].cpu().equal(at::full({2}, 23.0)));
+    EXPECT_TRUE(gradients[1].cpu().equal(at::full({2}, 11.0)));
+  }
+}
+
 TEST(OtherDeviceGraph, errors_of_nodes_and_of_what_they_ask_for_arrive_as_they_are) {
   const auto fails = [] { fail(ExitCode::kNumerics, "as it is"); };
   for (const std::function<void()>& visit :

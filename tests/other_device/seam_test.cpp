@@ -172,7 +172,8 @@ TEST_P(OtherDeviceSeam, cached_attention) {
 }
 
 TEST_P(OtherDeviceSeam, norm_rows) {
-  for (const NormWeight kind : {NormWeight::kFactor, NormWeight::kZeroCentred, NormWeight::kUnrounded}) {
+  for (const NormKind kind :
+       {NormKind::kFactor, NormKind::kZeroCentred, NormKind::kUnrounded, NormKind::kLayerNorm}) {
     const at::Tensor in = numbers({2, 3, 16}), weight = numbers({16}), scales = at::empty({6});
     expect_same({in, weight, at::empty_like(in), scales},
                 SLUICE_BOTH(processor::norm_rows(x[0], x[1], 1e-5, kind, x[2], x[3])));
@@ -256,7 +257,8 @@ at::Tensor hard_logits() {
 }
 
 /// A softmax with and without normalised weights, and in some groups; corrected sigmoids in all groups and in
-/// some; and a corrected softmax whose weights are normalised by a sum of at least so much.
+/// some; a corrected softmax whose weights are normalised by a sum of at least so much; and sigmoids chosen by
+/// logits.
 std::vector<RouterOptions> router_forms() {
   RouterOptions sigmoids{.experts_per_token = 3,
                          .score = RouterScore::kSigmoid,
@@ -274,6 +276,7 @@ std::vector<RouterOptions> router_forms() {
           sigmoids,
           grouped,
           at_least,
+          {.experts_per_token = 3, .score = RouterScore::kSigmoid, .chooses_by_logits = true},
           {.experts_per_token = 3,
            .normalize_weights = false,
            .groups = 2,

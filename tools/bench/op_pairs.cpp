@@ -77,7 +77,7 @@ OpPair differentiable(std::string name, const Tensors& values, const Parameters&
 OpPair norm_pair(std::int64_t tokens) {
   return differentiable(
       "rms_norm", {numbers({1, tokens, kHidden})}, {parameter({kHidden})},
-      [](const Tensors& in, const Parameters& w) { return ops::rms_norm(in[0], w[0], 1e-6); },
+      [](const Tensors& in, const Parameters& w) { return ops::row_norm(in[0], w[0], 1e-6); },
       [](const Tensors& in, const Tensors& w) { return bench::rms_norm(in[0], w[0]); });
 }
 

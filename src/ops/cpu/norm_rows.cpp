@@ -8,18 +8,36 @@
 namespace sluice::ops::cpu {
 namespace {
 
-template <NormWeight kKind, class T>
+template <NormKind kKind, class T>
 float factor(T weight) {
-  return kKind == NormWeight::kZeroCentred ? 1.0F + kernel::load(weight) : kernel::load(weight);
+  return kKind == NormKind::kZeroCentred ? 1.0F + kernel::load(weight) : kernel::load(weight);
 }
-template <NormWeight kKind, class T>
+template <NormKind kKind, class T>
 float before_factor(float normalised) {
-  return kKind == NormWeight::kFactor ? kernel::rounded<T>(normalised) : normalised;
+  return kKind == NormKind::kFactor ? kernel::rounded<T>(normalised) : normalised;
 }
 
-/// Computes y = factor * (x * scale) for rows [begin, end), where scale = 1 / sqrt(mean(x^2) + eps), and
-/// stores the scale of each row. `weights` has `groups` rows, which rows of x use in turn.
-template <NormWeight kKind, class T>
+template <class T>
+SLUICE_VECTOR_CLONES float mean_of(const T* row, std::int64_t width) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < width; ++i) sum += kernel::load(row[i]);
+  return sum / static_cast<float>(width);
+}
+
+/// The mean that the kind takes off a row, and a value less such a mean.
+template <NormKind kKind, class T>
+float centre_of(const T* row, std::int64_t width) {
+  return kKind == NormKind::kLayerNorm ? mean_of(row, width) : 0.0F;
+}
+template <NormKind kKind>
+float less(float value, float mean) {
+  return kKind == NormKind::kLayerNorm ? value - mean : value;
+}
+
+/// Computes y = factor * (x * scale) for rows [begin, end), where scale = 1 / sqrt(mean(x^2) + eps), with x less its
+/// row's centre, and stores the scale of each row. `weights` has `groups` rows, which rows of x use in turn.
+template <NormKind kKind, class T>
 SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weights, T* y, float* scales,
                                          std::int64_t begin, std::int64_t end, std::int64_t width,
                                          std::int64_t groups, float eps) {
@@ -27,20 +45,25 @@ SLUICE_VECTOR_CLONES void normalise_rows(const T* x, const T* weights, T* y, flo
     const T* weight = weights + row % groups * width;
     const T* in = x + row * width;
     T* out = y + row * width;
+    const float centre = centre_of<kKind>(in, width);
     float squares = 0;
 #pragma omp simd reduction(+ : squares)
-    for (std::int64_t i = 0; i < width; ++i) squares += kernel::load(in[i]) * kernel::load(in[i]);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float value = less<kKind>(kernel::load(in[i]), centre);
+      squares += value * value;
+    }
     const float scale = 1.0F / std::sqrt(squares / static_cast<float>(width) + eps);
     scales[row] = scale;
     for (std::int64_t i = 0; i < width; ++i)
-      out[i] = kernel::store_result<T>(factor<kKind>(weight[i]) *
-                                       before_factor<kKind, T>(kernel::load(in[i]) * scale));
+      out[i] =
+          kernel::store_result<T>(factor<kKind>(weight[i]) *
+                                  before_factor<kKind, T>(less<kKind>(kernel::load(in[i]), centre) * scale));
   }
 }
 
 /// Computes d_x of rows [begin, end) and adds their part of the weight's gradient to d_weights (`groups` rows
 /// for each block).
-template <NormWeight kKind, class T>
+template <NormKind kKind, class T>
 SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weights, const T* d_y, const float* scales,
                                         T* d_x, float* d_weights, std::int64_t begin, std::int64_t end,
                                         std::int64_t width, std::int64_t groups) {
@@ -49,17 +72,21 @@ SLUICE_VECTOR_CLONES void backward_rows(const T* x, const T* weights, const T* d
     float* d_weight = d_weights + row % groups * width;
     const T* in = x + row * width;
     const T* up = d_y + row * width;
-    const float scale = scales[row];
-    float dot = 0;
-#pragma omp simd reduction(+ : dot)
-    for (std::int64_t i = 0; i < width; ++i)
-      dot += kernel::load(up[i]) * factor<kKind>(weight[i]) * kernel::load(in[i]);
-    const float shrink = dot * scale * scale / static_cast<float>(width);
+    const float scale = scales[row], centre = centre_of<kKind>(in, width);
+    float dot = 0, sum = 0;
+#pragma omp simd reduction(+ : dot, sum)
     for (std::int64_t i = 0; i < width; ++i) {
-      const float value = kernel::load(in[i]);
+      const float grad = kernel::load(up[i]) * factor<kKind>(weight[i]);
+      dot += grad * less<kKind>(kernel::load(in[i]), centre);
+      if constexpr (kKind == NormKind::kLayerNorm) sum += grad;
+    }
+    const float shrink = dot * scale * scale / static_cast<float>(width);
+    const float shift = sum / static_cast<float>(width);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float value = less<kKind>(kernel::load(in[i]), centre);
       const float grad = kernel::load(up[i]);
-      d_x[row * width + i] =
-          kernel::store_result<T>(scale * (grad * factor<kKind>(weight[i]) - value * shrink));
+      d_x[row * width + i] = kernel::store_result<T>(
+          scale * (less<kKind>(grad * factor<kKind>(weight[i]), shift) - value * shrink));
       d_weight[i] += grad * before_factor<kKind, T>(value * scale);
     }
   }
@@ -76,7 +103,7 @@ SLUICE_VECTOR_CLONES void add_blocks(const float* partial, std::int64_t blocks, 
     for (std::int64_t i = 0; i < width; ++i) sum[i] += partial[block * width + i];
 }
 
-template <NormWeight kKind, class T>
+template <NormKind kKind, class T>
 void normalise(const at::Tensor& x, const at::Tensor& weight, float eps, const at::Tensor& y,
                const at::Tensor& scales) {
   const std::int64_t width = x.size(-1);
@@ -86,7 +113,7 @@ void normalise(const at::Tensor& x, const at::Tensor& weight, float eps, const a
   });
 }
 
-template <NormWeight kKind, class T>
+template <NormKind kKind, class T>
 void normalise_backward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scales,
                         const at::Tensor& d_y, const at::Tensor& d_x, const at::Tensor& d_weight) {
   const std::int64_t width = x.size(-1);
@@ -106,32 +133,34 @@ void normalise_backward(const at::Tensor& x, const at::Tensor& weight, const at:
 
 /// Calls f<kind>(value of the tensor's element type).
 template <class F>
-void dispatch_norm(const at::Tensor& x, NormWeight kind, F f) {
+void dispatch_norm(const at::Tensor& x, NormKind kind, F f) {
   kernel::dispatch(x, [&]<class T>(T value) {
     switch (kind) {
-      case NormWeight::kFactor:
-        return f.template operator()<NormWeight::kFactor>(value);
-      case NormWeight::kZeroCentred:
-        return f.template operator()<NormWeight::kZeroCentred>(value);
-      case NormWeight::kUnrounded:
-        return f.template operator()<NormWeight::kUnrounded>(value);
+      case NormKind::kLayerNorm:
+        return f.template operator()<NormKind::kLayerNorm>(value);
+      case NormKind::kFactor:
+        return f.template operator()<NormKind::kFactor>(value);
+      case NormKind::kZeroCentred:
+        return f.template operator()<NormKind::kZeroCentred>(value);
+      case NormKind::kUnrounded:
+        return f.template operator()<NormKind::kUnrounded>(value);
     }
   });
 }
 
 }  // namespace
 
-void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormWeight kind,
-               const at::Tensor& y, const at::Tensor& scales) {
-  dispatch_norm(x, kind, [&]<NormWeight kKind, class T>(T) {
+void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormKind kind, const at::Tensor& y,
+               const at::Tensor& scales) {
+  dispatch_norm(x, kind, [&]<NormKind kKind, class T>(T) {
     normalise<kKind, T>(x, weight, static_cast<float>(eps), y, scales);
   });
 }
 
-void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormWeight kind,
+void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormKind kind,
                         const at::Tensor& scales, const at::Tensor& d_y, const at::Tensor& d_x,
                         const at::Tensor& d_weight) {
-  dispatch_norm(x, kind, [&]<NormWeight kKind, class T>(T) {
+  dispatch_norm(x, kind, [&]<NormKind kKind, class T>(T) {
     normalise_backward<kKind, T>(x, weight, scales, d_y, d_x, d_weight);
   });
 }

@@ -41,6 +41,8 @@ SLUICE_VECTOR_CLONES void sigmoid_row(float* row, std::int64_t width) {
 
 /// Score of an expert that is already chosen, or must not be chosen.
 constexpr float kOut = -HUGE_VALF;
+/// Score below which no expert that may be chosen counts.
+constexpr float kLeast = std::numeric_limits<float>::lowest();
 
 /// Chooses the k largest scores of a row, of which at least k are not kOut; the row is overwritten.
 void choose_row(std::span<float> row, std::span<std::int64_t> chosen) {
@@ -75,7 +77,8 @@ class Chooser {
       : options_(options), left_(static_cast<std::size_t>(experts)) {}
 
   void choose(const float* scores, std::span<std::int64_t> chosen) {
-    std::copy_n(scores, left_.size(), left_.begin());
+    // Logits may be as small as kOut, which scores never are.
+    for (std::size_t i = 0; i < left_.size(); ++i) left_[i] = scores[i] < kLeast ? kLeast : scores[i];
     if (options_.correction_bias.defined()) {
       const float* const bias = options_.correction_bias.data_ptr<float>();
       for (std::size_t i = 0; i < left_.size(); ++i) left_[i] += bias[i];
@@ -181,11 +184,15 @@ void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& o
     for (std::int64_t token = begin; token < end; ++token) {
       float* const row = logits.data_ptr<float>() + token * width;
       std::int64_t* const choices = chosen.data_ptr<std::int64_t>() + token * k;
+      const auto choose_if = [&](bool is_time) {
+        if (choice == Choice::kMake && is_time) chooser.choose(row, {choices, static_cast<std::size_t>(k)});
+      };
+      choose_if(options.chooses_by_logits);
       if (options.score == RouterScore::kSigmoid)
         sigmoid_row(row, width);
       else
         softmax_row(row, width);
-      if (choice == Choice::kMake) chooser.choose(row, {choices, static_cast<std::size_t>(k)});
+      choose_if(!options.chooses_by_logits);
       weigh_row(row, choices, k, options, weights.data_ptr<float>() + token * k);
     }
   });

@@ -6,8 +6,8 @@
 namespace sluice::ops::cpu {
 
 /// Turns logits [T, E] (float32) into scores, in place. Unless the choice is given, sets chosen [T, k]
-/// (int64) = the k largest corrected scores of each row among the chosen groups, best first, the lower index
-/// first among equals; NaN ranks after all numbers, so that the choice is valid even for broken logits. Sets
+/// (int64) = the k largest corrected scores, or logits, of each row among the chosen groups, best first, the lower
+/// index first among equals; NaN ranks after all numbers, so that the choice is valid even for broken logits. Sets
 /// weights [T, k] (float32) = scale times the scores of the chosen experts, divided by their sum + epsilon if
 /// the weights are normalised.
 void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& options,

@@ -68,7 +68,9 @@ at::Tensor scores_in_chosen_groups(const at::Tensor& scores, const RouterOptions
 
 /// Chooses the best experts among those not left out, as the processor's loop does.
 void choose(const at::Tensor& scores, const RouterOptions& options, const at::Tensor& chosen) {
-  at::Tensor corrected = scores;
+  // Logits may be as small as kOut, which scores never are.
+  at::Tensor corrected =
+      options.chooses_by_logits ? scores.clamp_min(std::numeric_limits<float>::lowest()) : scores;
   if (options.correction_bias.defined()) corrected = corrected + options.correction_bias;
   if (options.groups > 1) corrected = scores_in_chosen_groups(corrected, options);
   choose_experts(corrected, chosen);
@@ -85,8 +87,12 @@ at::Tensor sums_of(const at::Tensor& picked) { return picked.sum(1, /*keepdim=*/
 
 void router_rows(const at::Tensor& logits, Choice choice, const RouterOptions& options,
                  const at::Tensor& chosen, const at::Tensor& weights) {
+  const auto choose_if = [&](bool is_time) {
+    if (choice == Choice::kMake && is_time) choose(logits, options, chosen);
+  };
+  choose_if(options.chooses_by_logits);
   logits.copy_(options.score == RouterScore::kSigmoid ? at::sigmoid(logits) : at::softmax(logits, 1));
-  if (choice == Choice::kMake) choose(logits, options, chosen);
+  choose_if(!options.chooses_by_logits);
   const at::Tensor picked = logits.gather(1, chosen);
   weights.copy_(options.normalize_weights ? picked * scales_of(sums_of(picked), options)
                                           : picked * options.scale);

@@ -34,9 +34,9 @@ void attention_backward(const AttentionInputs& inputs, const AttentionRecord& ma
 void cached_attention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, double scale,
                       std::int64_t window, const at::Tensor& sinks, const at::Tensor& out);
 
-void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormWeight kind,
-               const at::Tensor& y, const at::Tensor& scales);
-void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormWeight kind,
+void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormKind kind, const at::Tensor& y,
+               const at::Tensor& scales);
+void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormKind kind,
                         const at::Tensor& scales, const at::Tensor& d_y, const at::Tensor& d_x,
                         const at::Tensor& d_weight);
 void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, const at::Tensor& y);

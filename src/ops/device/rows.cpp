@@ -16,14 +16,20 @@ namespace {
 /// Returns x [..., N] as a matrix of rows.
 at::Tensor rows_of(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
 
-at::Tensor norm_factor(const at::Tensor& weight, NormWeight kind) {
-  return kind == NormWeight::kZeroCentred ? single(weight) + 1 : single(weight);
+at::Tensor norm_factor(const at::Tensor& weight, NormKind kind) {
+  return kind == NormKind::kZeroCentred ? single(weight) + 1 : single(weight);
 }
 
-/// Returns the rows of x after normalisation, before the weight's factor.
-at::Tensor normalised_rows(const at::Tensor& x, NormWeight kind, const at::Tensor& scales) {
-  const at::Tensor rows = single(rows_of(x)) * scales.unsqueeze(1);
-  return kind == NormWeight::kFactor ? single(rows.to(x.scalar_type())) : rows;
+/// Returns rows less the mean of each, where the kind takes it off.
+at::Tensor centred(const at::Tensor& rows, NormKind kind) {
+  return kind == NormKind::kLayerNorm ? rows - rows.mean(1, /*keepdim=*/true) : rows;
+}
+
+/// Returns centred rows of numbers of that type after normalisation, before the weight's factor.
+at::Tensor normalised_rows(const at::Tensor& rows, at::ScalarType type, NormKind kind,
+                           const at::Tensor& scales) {
+  const at::Tensor normalised = rows * scales.unsqueeze(1);
+  return kind == NormKind::kFactor ? single(normalised.to(type)) : normalised;
 }
 
 /// Weights of a norm for each row of x, which use the rows of `weight` in turn; one row for all if it has no more.
@@ -34,21 +40,26 @@ at::Tensor weight_rows(const at::Tensor& weight, const at::Tensor& x) {
 
 }  // namespace
 
-void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormWeight kind,
-               const at::Tensor& y, const at::Tensor& scales) {
-  scales.copy_(single(rows_of(x)).square().mean(1).add_(eps).rsqrt_());
-  rows_of(y).copy_(normalised_rows(x, kind, scales) * norm_factor(weight_rows(weight, x), kind));
+void norm_rows(const at::Tensor& x, const at::Tensor& weight, double eps, NormKind kind, const at::Tensor& y,
+               const at::Tensor& scales) {
+  const at::Tensor rows = centred(single(rows_of(x)), kind);
+  scales.copy_(rows.square().mean(1).add_(eps).rsqrt_());
+  rows_of(y).copy_(normalised_rows(rows, x.scalar_type(), kind, scales) *
+                   norm_factor(weight_rows(weight, x), kind));
 }
 
-void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormWeight kind,
+void norm_rows_backward(const at::Tensor& x, const at::Tensor& weight, NormKind kind,
                         const at::Tensor& scales, const at::Tensor& d_y, const at::Tensor& d_x,
                         const at::Tensor& d_weight) {
-  const at::Tensor rows = single(rows_of(x)), d_normed = single(rows_of(d_y)), scale = scales.unsqueeze(1);
+  const at::Tensor rows = centred(single(rows_of(x)), kind), d_normed = single(rows_of(d_y)),
+                   scale = scales.unsqueeze(1);
   const at::Tensor d_rows = d_normed * norm_factor(weight_rows(weight, x), kind);
   const at::Tensor shrink = (d_rows * rows).mean(1, /*keepdim=*/true) * scale * scale;
-  rows_of(d_x).copy_(scale * (d_rows - rows * shrink));
+  rows_of(d_x).copy_(scale * (centred(d_rows, kind) - rows * shrink));
   if (d_weight.defined())
-    d_weight.add_((d_normed * normalised_rows(x, kind, scales)).view({-1, d_weight.numel()}).sum(0));
+    d_weight.add_((d_normed * normalised_rows(rows, x.scalar_type(), kind, scales))
+                      .view({-1, d_weight.numel()})
+                      .sum(0));
 }
 
 void rotate_heads(const at::Tensor& x, const RotaryTable& table, Turn turn, const at::Tensor& y) {

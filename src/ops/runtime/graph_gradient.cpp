@@ -84,11 +84,6 @@ class Requests {
 /// Requests of the one graph_gradient() of this process that waits for another thread.
 std::atomic<Requests*> requests = nullptr;
 
-at::Tensor gradient_here(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
-                         GraphAfter after) {
-  return torch::autograd::grad({output}, {input}, {d_output}, after == GraphAfter::kKept).front();
-}
-
 struct FixedGradient : node::Function<FixedGradient> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& x, const at::Tensor& gradient) {
     context->saved_data["gradient"] = gradient;
@@ -103,16 +98,26 @@ struct FixedGradient : node::Function<FixedGradient> {
 
 at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input, const at::Tensor& d_output,
                           GraphAfter after) {
-  if (output.is_same(input)) return d_output;
-  if (output.is_cpu()) return gradient_here(output, input, d_output, after);
-  at::Tensor gradient;
+  return graph_gradients({output}, {input}, {d_output}, after).front();
+}
+
+std::vector<at::Tensor> graph_gradients(const std::vector<at::Tensor>& outputs,
+                                        const std::vector<at::Tensor>& inputs,
+                                        const std::vector<at::Tensor>& d_outputs, GraphAfter after) {
+  const bool has_one = outputs.size() == 1 && inputs.size() == 1;
+  if (has_one && outputs.front().is_same(inputs.front())) return d_outputs;
+  const auto gradients_here = [&] {
+    return torch::autograd::grad(outputs, inputs, d_outputs, after == GraphAfter::kKept);
+  };
+  if (outputs.front().is_cpu()) return gradients_here();
+  std::vector<at::Tensor> gradients;
   std::exception_ptr error;
   Requests served;
   requests = &served;
   std::thread worker([&] {
     try {
-      const c10::DeviceGuard device(output.device());
-      gradient = gradient_here(output, input, d_output, after);
+      const c10::DeviceGuard device(outputs.front().device());
+      gradients = gradients_here();
     } catch (...) {
       error = std::current_exception();
     }
@@ -128,7 +133,7 @@ at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input, con
   requests = nullptr;
   if (own_error) std::rethrow_exception(own_error);
   if (error) std::rethrow_exception(error);
-  return gradient;
+  return gradients;
 }
 
 at::Tensor with_gradient(const at::Tensor& x, const at::Tensor& gradient) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace sluice::ops {
 
@@ -17,6 +18,12 @@ enum class GraphAfter : std::uint8_t { kFreed, kKept };
 /// this thread runs the actions that they pass to run_where_asked(). Errors of either thread are thrown here.
 [[nodiscard]] at::Tensor graph_gradient(const at::Tensor& output, const at::Tensor& input,
                                         const at::Tensor& d_output, GraphAfter after = GraphAfter::kFreed);
+/// The same for several outputs or inputs of one graph: the gradient of each input from those of all outputs. A
+/// single output may be the single input.
+[[nodiscard]] std::vector<at::Tensor> graph_gradients(const std::vector<at::Tensor>& outputs,
+                                                      const std::vector<at::Tensor>& inputs,
+                                                      const std::vector<at::Tensor>& d_outputs,
+                                                      GraphAfter after = GraphAfter::kFreed);
 
 /// Runs a graph node's `action` on the thread that called graph_gradient(), and returns when it is done. Runs
 /// it at once outside of graph_gradient(), and where nodes run on that thread anyway.

@@ -19,6 +19,8 @@ struct RouterOptions {
   float least_sum = 0;
   float scale = 1;      ///< factor of the weights, after normalisation if there is any
   float logit_cap = 0;  ///< bound c of the logits l, which become c tanh(l / c); 0: none
+  bool chooses_by_logits =
+      false;  ///< choose the largest logits, not the largest scores that are made of them
   /// number of groups of equally many consecutive experts, at least scores_per_group in each
   std::int64_t groups = 1;
   /// Number of best groups from which a token chooses its experts.
