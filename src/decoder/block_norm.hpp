@@ -8,6 +8,7 @@ namespace sluice {
 
 /// Kind of the model's norms.
 [[nodiscard]] inline ops::NormKind norm_kind(const ModelConfig& config) {
+  if (config.layer_norms) return ops::NormKind::kLayerNorm;
   if (config.zero_centred_norms) return ops::NormKind::kZeroCentred;
   return config.unrounded_norms ? ops::NormKind::kUnrounded : ops::NormKind::kFactor;
 }

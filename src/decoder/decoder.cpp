@@ -28,10 +28,12 @@ LayerParameters layer_parameters(const ModelConfig& model, const ParameterViews&
     return is_there ? view[name] : ops::Parameter{};
   };
   const bool has_mixer = config.has_mixer(index), has_mlp = config.has_mlp(index),
-             has_both = config.has_both_mlps(index);
+             has_both = config.has_both_mlps(index), is_parallel = config.has_parallel_halves(index);
+  SLUICE_ASSERT(!is_parallel || !(has_both || config.router.scales_input),
+                "parallel halves of layer {} leave the MLP one input", index);
   LayerParameters out{.config = config,
                       .input_norm = norm(blocks::norms::kInput, has_mixer),
-                      .mlp_norm = norm(blocks::norms::before_mlp(config), has_mlp),
+                      .mlp_norm = norm(blocks::norms::before_mlp(config), has_mlp && !is_parallel),
                       .behind_mixer = norm(blocks::norms::kPostAttention, has_mixer && config.branch_norms),
                       .behind_mlp = norm(blocks::norms::kPostMlp, has_mlp && config.branch_norms),
                       .behind_dense = norm(blocks::norms::kPostDense, has_both),
@@ -89,6 +91,17 @@ double embedding_factor(const ModelConfig& config, const ParameterViews& views) 
 
 }  // namespace
 
+Halfway Halfway::leaves() const {
+  const auto leaf = [](const at::Tensor& x) {
+    return x.defined() ? x.detach().requires_grad_(true) : at::Tensor();
+  };
+  return {leaf(hidden), leaf(normalised)};
+}
+
+std::vector<at::Tensor> Halfway::tensors() const {
+  return normalised.defined() ? std::vector{hidden, normalised} : std::vector{hidden};
+}
+
 Decoder::Decoder(const ModelConfig& config, const ParameterViews& views, std::int64_t positions,
                  ops::VocabularyExchange* vocabulary, const ops::Dropout* dropout, Adapters adapters)
     : config_(config),
@@ -132,24 +145,31 @@ void Decoder::embed_backward(const at::Tensor& ids, const at::Tensor& d_out,
   ops::embedding_backward(ids.flatten(), lookup_gradient(d_out), rows, config_.padding_token);
 }
 
-at::Tensor Decoder::with_branch(const at::Tensor& x, const at::Tensor& branch,
-                                const ops::Parameter& norm) const {
+at::Tensor Decoder::with_branch(const at::Tensor& x, const at::Tensor& branch, const ops::Parameter& norm,
+                                double factor) const {
   const bool is_normalised = norm.value.defined();
-  return at::add(x, is_normalised ? block_norm(config_, branch, norm) : branch, config_.residual_factor);
+  return at::add(x, is_normalised ? block_norm(config_, branch, norm) : branch, factor);
 }
 
-at::Tensor Decoder::branch_gradient(const at::Tensor& d_out) const {
-  return config_.residual_factor == 1 ? d_out : d_out * config_.residual_factor;
+Halfway Decoder::halfway_of(int index, at::Tensor mixed, at::Tensor normalised) const {
+  if (!config_.has_parallel_halves(index)) return {std::move(mixed)};
+  return {std::move(mixed), std::move(normalised)};
 }
 
-at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
-                                ops::AttentionRecord& record, ops::Purpose wanted) const {
+Halfway Decoder::halfway(int index, const at::Tensor& x, const at::Tensor& mixed) const {
+  const at::NoGradGuard no_grad;
+  if (!config_.has_parallel_halves(index)) return {mixed};
+  return {mixed, block_norm(config_, x, parameters(index).input_norm)};
+}
+
+Halfway Decoder::token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
+                             ops::AttentionRecord& record, ops::Purpose wanted) const {
   const LayerParameters& p = parameters(index);
-  if (!config_.has_mixer(index)) return x;
+  if (!config_.has_mixer(index)) return {x};
   // A norm behind the mixer needs its result in backward.
   const ops::Purpose purpose = p.behind_mixer.value.defined() ? ops::Purpose::kOutput : wanted;
   const at::Tensor normalised = block_norm(config_, x, p.input_norm);
-  const ops::RotaryTable& rotary = rotary_.of(kind(index));
+  const ops::RotaryTable& rotary = rotary_.of(config_.rotates_as(index));
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
     if constexpr (std::is_same_v<Parameters, AttentionParameters>)
       return attention_block(p.config, mixer, rotary, normalised, documents, record, purpose);
@@ -166,15 +186,16 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, const ops::Docum
     else
       return at::Tensor();
   };
-  return with_branch(x, std::visit(mix, p.mixer), p.behind_mixer);
+  const at::Tensor mixed = with_branch(x, std::visit(mix, p.mixer), p.behind_mixer, config_.residual_factor);
+  return halfway_of(index, mixed, normalised);
 }
 
-at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
-                                const RotaryTables& tables, SequenceCache& cache) const {
+Halfway Decoder::token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
+                             const RotaryTables& tables, SequenceCache& cache) const {
   const LayerParameters& p = parameters(index);
-  if (!config_.has_mixer(index)) return x;
+  if (!config_.has_mixer(index)) return {x};
   const at::Tensor normalised = block_norm(config_, x, p.input_norm);
-  const ops::RotaryTable& rotary = tables.of(kind(index));
+  const ops::RotaryTable& rotary = tables.of(config_.rotates_as(index));
   const auto mix = [&]<class Parameters>(const Parameters& mixer) {
     if constexpr (std::is_same_v<Parameters, AttentionParameters>)
       return cached_attention_block(p.config, mixer, rotary, normalised, parts, cache.attention(index));
@@ -191,7 +212,8 @@ at::Tensor Decoder::token_mixer(int index, const at::Tensor& x, std::span<const 
     else
       return at::Tensor();
   };
-  return with_branch(x, std::visit(mix, p.mixer), p.behind_mixer);
+  const at::Tensor mixed = with_branch(x, std::visit(mix, p.mixer), p.behind_mixer, config_.residual_factor);
+  return halfway_of(index, mixed, normalised);
 }
 
 RotaryTables Decoder::rotary_rows(std::span<const SequencePart> parts) const {
@@ -201,32 +223,39 @@ RotaryTables Decoder::rotary_rows(std::span<const SequencePart> parts) const {
   return rows_of(rotary_, ops::tensor_of<std::int64_t>(positions, device()));
 }
 
-at::Tensor Decoder::mlp_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record, RoutingSums& sums,
+at::Tensor Decoder::mlp_input(int index, const Halfway& from) const {
+  const at::Tensor& input = from.normalised;
+  return (input.defined() ? input : block_norm(config_, from.hidden, parameters(index).mlp_norm))
+      .reshape({-1, config_.hidden_size});
+}
+
+at::Tensor Decoder::mlp_sublayer(int index, const Halfway& from, RoutingRecord& record, RoutingSums& sums,
                                  const at::Tensor& probability_grad, ops::TokenExchange& exchange,
                                  const at::Tensor& d_out) const {
   const LayerParameters& p = parameters(index);
   const auto scaled = [&](const at::Tensor& x) {
     return p.scalar.defined() ? x * p.scalar.to(x.scalar_type()) : x;
   };
-  if (!config_.has_mlp(index)) return scaled(mixed);
+  if (!config_.has_mlp(index)) return scaled(from.hidden);
   if (p.moe) {
     const at::Tensor d_sum = d_out.defined() ? scaled(d_out) : d_out;
-    return scaled(experts_sublayer(index, mixed, record, sums, probability_grad, exchange, d_sum));
+    return scaled(experts_sublayer(index, from, record, sums, probability_grad, exchange, d_sum));
   }
   const bool needs_output = !d_out.defined() || p.behind_mlp.value.defined();
-  const at::Tensor tokens = block_norm(config_, mixed, p.mlp_norm).reshape({-1, config_.hidden_size});
-  const at::Tensor fed =
-      dense_mlp(*p.dense, tokens, needs_output ? ops::Purpose::kOutput : ops::Purpose::kGraph);
-  return scaled(with_branch(mixed, fed.view_as(mixed), p.behind_mlp));
+  const at::Tensor fed = dense_mlp(*p.dense, mlp_input(index, from),
+                                   needs_output ? ops::Purpose::kOutput : ops::Purpose::kGraph);
+  return scaled(with_branch(from.hidden, fed.view_as(from.hidden), p.behind_mlp, config_.residual_factor));
 }
 
-at::Tensor Decoder::experts_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record,
-                                     RoutingSums& sums, const at::Tensor& probability_grad,
-                                     ops::TokenExchange& exchange, const at::Tensor& d_out) const {
+at::Tensor Decoder::experts_sublayer(int index, const Halfway& from, RoutingRecord& record, RoutingSums& sums,
+                                     const at::Tensor& probability_grad, ops::TokenExchange& exchange,
+                                     const at::Tensor& d_out) const {
   const LayerParameters& p = parameters(index);
+  const at::Tensor& mixed = from.hidden;
+  const double factor = config_.residual_factor * config_.mixture_factor;
   const bool has_norm = p.behind_mlp.value.defined(), has_dense = p.dense.has_value();
   const auto rows = [&](const at::Tensor& x) { return x.reshape({-1, config_.hidden_size}); };
-  const at::Tensor tokens = rows(block_norm(config_, mixed, p.mlp_norm));
+  const at::Tensor tokens = mlp_input(index, from);
   const at::Tensor of_experts = has_dense ? rows(block_norm(config_, mixed, p.before_experts)) : tokens;
   const MoeInputs inputs{of_experts, config_.router.scales_input ? rows(mixed) : of_experts};
   at::Tensor dense;
@@ -240,11 +269,11 @@ at::Tensor Decoder::experts_sublayer(int index, const at::Tensor& mixed, Routing
     at::Tensor fed = feed({}, feed_dense);
     if (has_norm && !at::GradMode::is_enabled()) record.output = fed;
     if (has_dense) fed = dense + block_norm(config_, fed, p.behind_experts);
-    return with_branch(mixed, fed.view_as(mixed), p.behind_mlp);
+    return with_branch(mixed, fed.view_as(mixed), p.behind_mlp, factor);
   }
-  at::Tensor d_fed = branch_gradient(rows(d_out));
+  at::Tensor d_fed = factor == 1 ? rows(d_out) : rows(d_out) * factor;
   SLUICE_ASSERT(has_norm || !has_dense, "a dense MLP beside experts needs norms behind both");
-  if (!has_norm) return at::add(mixed, feed(d_fed, {}).view_as(mixed), config_.residual_factor);
+  if (!has_norm) return at::add(mixed, feed(d_fed, {}).view_as(mixed), factor);
   const auto through_norm = [&](const at::Tensor& before, const ops::Parameter& norm,
                                 const at::Tensor& d_behind) {
     const at::Tensor input = before.detach().requires_grad_(true);
@@ -252,7 +281,7 @@ at::Tensor Decoder::experts_sublayer(int index, const at::Tensor& mixed, Routing
   };
   if (!has_dense) {
     d_fed = through_norm(record.output, p.behind_mlp, d_fed);
-    return at::add(mixed, ops::with_gradient(feed(d_fed, {}), d_fed).view_as(mixed), config_.residual_factor);
+    return at::add(mixed, ops::with_gradient(feed(d_fed, {}), d_fed).view_as(mixed), factor);
   }
   feed_dense();
   const at::Tensor before = record.output.detach().requires_grad_(true);
@@ -260,7 +289,7 @@ at::Tensor Decoder::experts_sublayer(int index, const at::Tensor& mixed, Routing
   const at::Tensor d_sum = through_norm(dense + behind, p.behind_mlp, d_fed);
   d_fed = ops::graph_gradient(behind, before, d_sum);
   const at::Tensor fed = ops::with_gradient(dense, d_sum) + ops::with_gradient(feed(d_fed, {}), d_fed);
-  return at::add(mixed, fed.view_as(mixed), config_.residual_factor);
+  return at::add(mixed, fed.view_as(mixed), factor);
 }
 
 void Decoder::participate_without_tokens(int index, ops::TokenExchange& exchange) const {

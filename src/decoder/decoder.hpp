@@ -29,7 +29,8 @@ namespace sluice {
 /// Weights of one layer.
 struct LayerParameters {
   ModelConfig config;  ///< settings of the model, with the layer's own
-  /// Weights [hidden] of the norms before the mixer and before the MLP; undefined for a half that the layer has not.
+  /// Weights [hidden] of the norms before the mixer and before the MLP; undefined for a half that the layer has not,
+  /// and for an MLP that gets what the mixer gets.
   ops::Parameter input_norm, mlp_norm;
   /// Weights [hidden] of the norms behind them; undefined for none.
   ops::Parameter behind_mixer, behind_mlp;
@@ -48,6 +49,19 @@ struct LayerParameters {
 struct SavedForRecompute {
   RoutingRecord routing;           ///< routing of an MoE layer
   ops::AttentionRecord attention;  ///< attention's record, in a layer with attention
+};
+
+/// Hidden states between the halves of a layer, for tokens x.
+struct Halfway {
+  at::Tensor hidden;  ///< x plus what the token mixer made of them
+  /// What mixer and MLP get, of the same shape: x, normalised, where the halves are parallel; otherwise undefined, as
+  /// the MLP gets `hidden`, normalised.
+  at::Tensor normalised{};
+
+  /// The same as leaves of a graph.
+  [[nodiscard]] Halfway leaves() const;
+  /// Those that are defined.
+  [[nodiscard]] std::vector<at::Tensor> tensors() const;
 };
 
 class Decoder {
@@ -72,23 +86,26 @@ class Decoder {
 
   /// The first half of a layer: x [b, L, hidden] plus the result of its token mixer, of the same
   /// shape; x itself if the layer has none. A graph is kept if x requires a gradient. `record` as in
-  /// ops::attention(). In a pass for the graph alone the result is undefined numbers.
-  [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
-                                       ops::AttentionRecord& record,
-                                       ops::Purpose purpose = ops::Purpose::kOutput) const;
+  /// ops::attention(). In a pass for the graph alone the sum is undefined numbers.
+  [[nodiscard]] Halfway token_mixer(int index, const at::Tensor& x, const ops::Documents& documents,
+                                    ops::AttentionRecord& record,
+                                    ops::Purpose purpose = ops::Purpose::kOutput) const;
+  /// The result of the first half for x once more, without its graph: `mixed` is the sum that it has given.
+  [[nodiscard]] Halfway halfway(int index, const at::Tensor& x, const at::Tensor& mixed) const;
 
   /// The first half of a layer for the newest tokens x [T, hidden] of some sequences, with a result of the
   /// same shape; `cache` has their earlier tokens. `rotary`: rotary_rows() of these parts. Records no graph.
-  [[nodiscard]] at::Tensor token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
-                                       const RotaryTables& rotary, SequenceCache& cache) const;
+  [[nodiscard]] Halfway token_mixer(int index, const at::Tensor& x, std::span<const SequencePart> parts,
+                                    const RotaryTables& rotary, SequenceCache& cache) const;
   /// Rotary tables with a row for each token of the parts.
   [[nodiscard]] RotaryTables rotary_rows(std::span<const SequencePart> parts) const;
 
-  /// The second half of a layer: `mixed` [b, L, hidden] plus the result of its MLP, of the same shape; `mixed`
-  /// itself if the layer has none.
+  /// The second half of a layer: `from.hidden` [b, L, hidden] plus the result of its MLP, of the same shape;
+  /// `from.hidden` itself if the layer has none.
   /// Collective as moe_block() where the layer has experts; arguments as there, with `d_out` [b, L, hidden].
-  /// With `d_out`, in a pass for the graph alone, the result is undefined numbers.
-  [[nodiscard]] at::Tensor mlp_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record,
+  /// With `d_out`, in a pass for the graph alone, the result is undefined numbers; where the halves are parallel, so
+  /// may `from.hidden` be.
+  [[nodiscard]] at::Tensor mlp_sublayer(int index, const Halfway& from, RoutingRecord& record,
                                         RoutingSums& sums, const at::Tensor& probability_grad,
                                         ops::TokenExchange& exchange, const at::Tensor& d_out = {}) const;
 
@@ -137,9 +154,6 @@ class Decoder {
   [[nodiscard]] at::Device device() const { return device_; }
 
  private:
-  [[nodiscard]] AttentionKind kind(int index) const {
-    return config_.attention[static_cast<std::size_t>(index)];
-  }
   [[nodiscard]] const LayerParameters& parameters(int index) const {
     return layers_[static_cast<std::size_t>(index)];
   }
@@ -147,18 +161,20 @@ class Decoder {
   [[nodiscard]] at::Tensor embedded(const at::Tensor& ids, const at::Tensor& rows) const;
   /// Gradient of looked-up rows [T, hidden] for the gradient d_out [..., hidden] of embed().
   [[nodiscard]] at::Tensor lookup_gradient(const at::Tensor& d_out) const;
-  /// Hidden states x plus what a token mixer or an MLP made of them, of the same shape, normalised if `norm` is
-  /// defined.
+  /// Hidden states x plus `factor` times what a token mixer or an MLP made of them, of the same shape, normalised if
+  /// `norm` is defined.
   [[nodiscard]] at::Tensor with_branch(const at::Tensor& x, const at::Tensor& branch,
-                                       const ops::Parameter& norm) const;
-  /// Gradient of a branch, as it is added, for the gradient d_out of with_branch(), of the same shape.
-  [[nodiscard]] at::Tensor branch_gradient(const at::Tensor& d_out) const;
+                                       const ops::Parameter& norm, double factor) const;
+  /// Result of a first half: `mixed` is the sum, `normalised` what the mixer got.
+  [[nodiscard]] Halfway halfway_of(int index, at::Tensor mixed, at::Tensor normalised) const;
+  /// What the MLP of a layer gets, as rows [tokens, hidden].
+  [[nodiscard]] at::Tensor mlp_input(int index, const Halfway& from) const;
   /// What the head multiplies, for the last hidden states x [..., hidden], of the same shape.
   [[nodiscard]] at::Tensor head_input(const at::Tensor& x) const;
 
-  /// What the MLP of a layer with experts adds to `mixed` [b, L, hidden], as with_branch() adds it; arguments as
-  /// those of mlp_sublayer().
-  [[nodiscard]] at::Tensor experts_sublayer(int index, const at::Tensor& mixed, RoutingRecord& record,
+  /// What the MLP of a layer with experts adds to `from.hidden` [b, L, hidden], as with_branch() adds it; arguments
+  /// as those of mlp_sublayer().
+  [[nodiscard]] at::Tensor experts_sublayer(int index, const Halfway& from, RoutingRecord& record,
                                             RoutingSums& sums, const at::Tensor& probability_grad,
                                             ops::TokenExchange& exchange, const at::Tensor& d_out) const;
 

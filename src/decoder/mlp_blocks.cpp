@@ -90,6 +90,7 @@ ops::RouterOptions router_options(const ModelConfig& config, const MoeParameters
           .least_sum = static_cast<float>(router.least_sum),
           .scale = static_cast<float>(router.scale),
           .logit_cap = static_cast<float>(router.logit_cap),
+          .chooses_by_logits = router.chooses_by_logits,
           .groups = router.groups,
           .chosen_groups = router.chosen_groups,
           .scores_per_group = router.scores_per_group,

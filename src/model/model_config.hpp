@@ -145,6 +145,8 @@ enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 /// Router: the choice of experts and their weights from a token's logits.
 struct RouterConfig {
   RouterScore score = RouterScore::kSoftmax;
+  /// Whether the largest logits are chosen, not the largest scores: large logits may have one score.
+  bool chooses_by_logits = false;
   /// Whether tokens are normalised, without a weight, and scaled by a trained vector and hidden_size^-0.5 before they
   /// are multiplied; they are the hidden states then, not what experts get.
   bool scales_input = false;
@@ -204,6 +206,8 @@ struct ModelConfig {
   RotaryConfig rotary;  ///< rotary embedding of all layers, but for what sliding_rotary says
   /// Rotary embedding of layers of AttentionKind::kSliding, where it is another one than `rotary`.
   std::optional<RotaryConfig> sliding_rotary;
+  /// Whether layers with a dense MLP rotate as those with a window do, though they have none.
+  bool dense_layers_rotate_as_sliding = false;
   LatentAttentionConfig latent_attention;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   bool norms_behind_rotation = false;  ///< whether queries and keys are rotated before their norms
@@ -228,8 +232,12 @@ struct ModelConfig {
   bool softplus_gate = false;  ///< whether the gate is the softplus of its projection, not the sigmoid
   /// Whether norms multiply by 1 + weight; a delta net's own norm does not.
   bool zero_centred_norms = false;
+  bool layer_norms = false;  ///< whether norms take the mean off a row, and multiply before they round
   /// Whether what token mixers and MLPs make is normalised before it is added to the hidden states.
   bool branch_norms = false;
+  /// Whether the MLP of a layer with both halves gets what its token mixer gets, and both are added to the same
+  /// hidden states; otherwise it gets these with the mixer's result, normalised.
+  bool parallel_halves = false;
   bool layer_scalars = false;    ///< whether each layer's hidden states are multiplied by a stored constant
   bool unrounded_norms = false;  ///< whether norms multiply by the weight before they round
   double embedding_factor = 1;   ///< factor of embeddings
@@ -237,6 +245,7 @@ struct ModelConfig {
   bool rounded_embedding_factor = false;
   double logit_cap = 0;        ///< bound c of the model's logits l, which become c tanh(l / c); 0: none
   double residual_factor = 1;  ///< factor of what token mixers and MLPs add to the hidden states
+  double mixture_factor = 1;   ///< further factor of what an MLP with experts adds
   double logit_divisor = 1;    ///< divisor of logits
   std::int64_t intermediate_size = 0;  ///< width of dense feed-forward layers
   SequenceLimit sequence_limit;
@@ -246,7 +255,7 @@ struct ModelConfig {
   LinearAttentionConfig linear_attention;
   std::int64_t short_conv_taps = 0;  ///< tokens that a short convolution weighs, the newest included
   Mamba2Config mamba2;
-  double rms_norm_eps = 1e-6;
+  double rms_norm_eps = 1e-6;  ///< epsilon of norms, which is added to a mean of squares
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
   std::vector<std::string> unknown_keys;  ///< keys of config.json that are unknown here
@@ -292,6 +301,12 @@ struct ModelConfig {
   [[nodiscard]] const RotaryConfig& rotary_of(AttentionKind kind) const {
     return kind == AttentionKind::kSliding && sliding_rotary ? *sliding_rotary : rotary;
   }
+  /// Kind of token mixer whose rotary embedding a layer has.
+  [[nodiscard]] AttentionKind rotates_as(int layer) const {
+    const auto index = static_cast<std::size_t>(layer);
+    const bool is_dense = layers[index] == MlpKind::kDense;
+    return is_dense && dense_layers_rotate_as_sliding ? AttentionKind::kSliding : attention[index];
+  }
   /// The settings of the model with those values in place of its own that a layer has for itself.
   [[nodiscard]] ModelConfig of_layer(int layer) const;
   [[nodiscard]] int layer_count() const { return static_cast<int>(layers.size()); }
@@ -300,6 +315,10 @@ struct ModelConfig {
   }
   [[nodiscard]] bool has_mlp(int layer) const {
     return layers[static_cast<std::size_t>(layer)] != MlpKind::kNone;
+  }
+  /// Whether a layer's MLP gets what its token mixer gets.
+  [[nodiscard]] bool has_parallel_halves(int layer) const {
+    return parallel_halves && has_mixer(layer) && has_mlp(layer);
   }
   /// Whether a layer has a router and its experts.
   [[nodiscard]] bool has_experts(int layer) const {

@@ -22,19 +22,22 @@ struct LayerHalves : LayerActivationSizes {
   bool is_moe = false;
   /// Whether it has both, so that hidden states between them are neither its input nor its output.
   bool has_both = false;
+  bool is_parallel = false;  ///< whether both get the same input, so that these are not kept
 };
 
 std::vector<LayerHalves> layer_halves(const ModelConfig& model, const PassSize& pass) {
   std::vector<LayerHalves> layers;
   for (int layer = 0; layer < model.layer_count(); ++layer)
     layers.push_back({layer_activations(model, layer, pass), model.has_experts(layer),
-                      model.has_mixer(layer) && model.has_mlp(layer)});
+                      model.has_mixer(layer) && model.has_mlp(layer), model.has_parallel_halves(layer)});
   // A norm behind a branch keeps the branch, and its gradient passes through.
   for (LayerHalves& layer : layers)
     for (BlockActivations* half : {&layer.mixer, &layer.mlp}) {
       half->kept += model.branch_norms ? model.hidden_size : 0;
       half->passed += model.branch_norms ? model.hidden_size : 0;
     }
+  // The gradient of what both of two parallel halves get waits for the mixer's backward.
+  for (LayerHalves& layer : layers) layer.mixer.passed += layer.is_parallel ? model.hidden_size : 0;
   // A dense MLP and experts side by side keep what each made for the norms behind both, but their input once; the
   // gradients of both pass through.
   for (int layer = 0; layer < model.layer_count(); ++layer)
@@ -182,9 +185,13 @@ ActivationBytes plan_activations(const ModelConfig& model, const Workload& work,
     if (work.trains) kept += tokens * (hidden * size + layer.mlp.choice_bytes);
     if (keeps_attention) kept += tokens * std::exchange(layer.mixer.recorded, 0) * size;
     if (work.trains && !keeps_graphs && layer.is_moe && model.branch_norms) kept += tokens * hidden * size;
-    if (keeps_halves && layer.has_both) kept += tokens * hidden * size;
-    if (keeps_graphs)
-      kept += tokens * (std::exchange(layer.mixer.kept, 0) + std::exchange(layer.mlp.kept, 0)) * size;
+    if (keeps_halves && layer.has_both && !layer.is_parallel) kept += tokens * hidden * size;
+    if (keeps_graphs) {
+      // Of parallel halves' hidden states the mixer's graph has all that the MLP's needs.
+      const std::int64_t shared = layer.is_parallel ? 2 * hidden : 0;
+      kept +=
+          tokens * (std::exchange(layer.mixer.kept, 0) + std::exchange(layer.mlp.kept, 0) - shared) * size;
+    }
     const bool both_halves = !keeps_halves || (layer.is_moe && load.group_ranks > 1);
     forward = std::max(forward, bytes(keeps_graphs ? LayerGraph::kHalf : LayerGraph::kNone));
     backward = std::max(backward, bytes(both_halves ? LayerGraph::kWhole : LayerGraph::kHalf));

@@ -5,7 +5,9 @@
 #include <torch/types.h>
 
 #include <cstddef>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace sluice {
 
@@ -29,13 +31,14 @@ at::Tensor RecomputedLayers::forward(int layer, TrainedMicroBatch& micro_batch, 
   kept.record.routing.counted = micro_batch.counted;
   kept.record.routing.z_scale = losses.z_scale;
   kept.input = x.detach().requires_grad_(keeps_graph);
-  const at::Tensor mixed =
+  const Halfway halfway =
       decoder_.token_mixer(layer, kept.input, micro_batch.documents, kept.record.attention);
   const at::Tensor output =
-      decoder_.mlp_sublayer(layer, mixed, kept.record.routing, losses.sums[index],
+      decoder_.mlp_sublayer(layer, halfway, kept.record.routing, losses.sums[index],
                             losses.probability_grad(decoder_.config(), layer), exchange_);
   if (keeps_graph) kept.output = output;
-  if (recompute_ == Recompute::kLayer) kept.mixed = mixed;
+  if (recompute_ == Recompute::kLayer)
+    kept.mixed = decoder_.config().has_parallel_halves(layer) ? kept.input : halfway.hidden;
   if (recompute_ == Recompute::kAll) kept.record.attention = {};
   if (layer < lowest_layer_) kept = {};  // the backward pass does not reach this layer
   return output.detach();
@@ -60,19 +63,20 @@ at::Tensor RecomputedLayers::recompute_backward(int layer, const TrainedMicroBat
   const auto mix = [&](ops::Purpose purpose) {
     return decoder_.token_mixer(layer, input, micro_batch.documents, kept.record.attention, purpose);
   };
-  at::Tensor first_half;
+  std::optional<Halfway> first_half;
   if (!kept.mixed.defined()) first_half = mix(ops::Purpose::kOutput);
-  const at::Tensor mixed = (kept.mixed.defined() ? kept.mixed : first_half.detach()).requires_grad_(true);
+  const Halfway halfway = (first_half ? *first_half : decoder_.halfway(layer, input, kept.mixed)).leaves();
   const at::Tensor output =
-      decoder_.mlp_sublayer(layer, mixed, kept.record.routing, losses.sums[index],
+      decoder_.mlp_sublayer(layer, halfway, kept.record.routing, losses.sums[index],
                             losses.probability_grad(decoder_.config(), layer), exchange_, micro_batch.d_x);
   // Overlaps with the exchange of tokens and their gradients; without an exchange one half's graph at a time
   // is enough.
   const bool is_moe = decoder_.config().has_experts(layer);
-  if (!first_half.defined() && is_moe && exchange_.travels()) first_half = mix(ops::Purpose::kGraph);
-  const at::Tensor d_mixed = ops::graph_gradient(output, mixed, micro_batch.d_x);
-  if (!first_half.defined()) first_half = mix(ops::Purpose::kGraph);
-  return ops::graph_gradient(first_half, input, d_mixed);
+  if (!first_half && is_moe && exchange_.travels()) first_half = mix(ops::Purpose::kGraph);
+  const std::vector<at::Tensor> d_halfway =
+      ops::graph_gradients({output}, halfway.tensors(), {micro_batch.d_x});
+  if (!first_half) first_half = mix(ops::Purpose::kGraph);
+  return ops::graph_gradients(first_half->tensors(), {input}, d_halfway).front();
 }
 
 }  // namespace sluice

@@ -15,7 +15,8 @@ namespace sluice {
 /// Activations of one micro-batch that the forward pass of one layer keeps.
 struct LayerActivations {
   at::Tensor input;  ///< input of the layer [b, L, hidden]
-  /// hidden states between the layer's halves [b, L, hidden], with Recompute::kLayer; else undefined
+  /// hidden states between the layer's halves [b, L, hidden], with Recompute::kLayer; else undefined. Where the
+  /// halves are parallel, no pass for the graph reads them: the layer's input is in their place.
   at::Tensor mixed;
   /// Output of the layer [b, L, hidden] with its graph, with Recompute::kNone; else undefined.
   at::Tensor output;

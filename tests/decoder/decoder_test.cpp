@@ -20,7 +20,7 @@ at::Tensor numbers(at::IntArrayRef shape, std::uint64_t seed) {
 }
 
 /// A decoder of a dense and a MoE layer whose units are all bound for good, to weights and to gradients.
-class DecoderTest : public testing::Test {
+class DecoderTest : public testing::TestWithParam<nlohmann::json> {
  protected:
   DecoderTest() {
     for (int unit = 0; unit < static_cast<int>(model_.layouts.units.size()); ++unit) {
@@ -47,7 +47,7 @@ class DecoderTest : public testing::Test {
     return taken;
   }
 
-  test::SmallModel model_{nlohmann::json::object({{"mlp_only_layers", {0}}})};
+  test::SmallModel model_{GetParam()};
   ShardArena gradients_{model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate, "gradients"};
   ParameterViews views_{model_.description.manifest, model_.plan, 0, DType::kFloat32, MemoryKind::kPrivate};
   test::NoExchange all_experts_;
@@ -56,7 +56,13 @@ class DecoderTest : public testing::Test {
   at::Tensor balance_ = numbers({5}, 3) * 0.01;
 };
 
-TEST_F(DecoderTest, a_recomputed_layer_gives_the_gradients_of_a_kept_graph) {
+INSTANTIATE_TEST_SUITE_P(Halves, DecoderTest,
+                         testing::Values(nlohmann::json::object({{"mlp_only_layers", {0}}})),
+                         [](const auto& instance) {
+                           return instance.param.contains("model_type") ? "parallel" : "in_turn";
+                         });
+
+TEST_P(DecoderTest, a_recomputed_layer_gives_the_gradients_of_a_kept_graph) {
   for (const int layer : {0, kMoeLayer}) {
     const at::Tensor input = numbers({2, kLength, 24}, 1);
     const at::Tensor d_output = numbers({2, kLength, 24}, 2);
@@ -78,7 +84,7 @@ TEST_F(DecoderTest, a_recomputed_layer_gives_the_gradients_of_a_kept_graph) {
   }
 }
 
-TEST_F(DecoderTest, halves_run_again_for_their_graphs_give_the_gradients_of_the_whole) {
+TEST_P(DecoderTest, halves_run_again_for_their_graphs_give_the_gradients_of_the_whole) {
   for (const int layer : {0, kMoeLayer}) {
     const at::Tensor d_output = numbers({2, kLength, 24}, 2);
     const at::Tensor x = numbers({2, kLength, 24}, 1).requires_grad_();
@@ -86,19 +92,21 @@ TEST_F(DecoderTest, halves_run_again_for_their_graphs_give_the_gradients_of_the_
     const at::Tensor whole_d_x = torch::autograd::grad({run(layer, x, record)}, {x}, {d_output}).front();
     const at::Tensor whole_gradients = take_gradients();
 
-    const at::Tensor first_half = decoder_.token_mixer(layer, x, {}, record.attention);
-    const at::Tensor mixed = first_half.detach().requires_grad_();
-    const at::Tensor again = decoder_.token_mixer(layer, x, {}, record.attention, ops::Purpose::kGraph);
+    const Halfway halfway = decoder_.token_mixer(layer, x, {}, record.attention).leaves();
+    const Halfway again = decoder_.token_mixer(layer, x, {}, record.attention, ops::Purpose::kGraph);
     const at::Tensor output =
-        decoder_.mlp_sublayer(layer, mixed, record.routing, sums_, balance_, all_experts_, d_output);
-    EXPECT_TRUE(again.equal(x) && output.equal(mixed)) << "what is for the graph alone costs no products";
-    const at::Tensor d_mixed = torch::autograd::grad({output}, {mixed}, {d_output}).front();
-    EXPECT_TRUE(torch::autograd::grad({again}, {x}, {d_mixed}).front().equal(whole_d_x));
+        decoder_.mlp_sublayer(layer, halfway, record.routing, sums_, balance_, all_experts_, d_output);
+    const bool has_shared_expert =
+        layer == kMoeLayer && model_.description.config.shared_expert_intermediate_size > 0;
+    EXPECT_TRUE(again.hidden.equal(x) && output.equal(halfway.hidden) != has_shared_expert)
+        << "what is for the graph alone costs no products, but for a shared expert";
+    const auto d_halfway = torch::autograd::grad({output}, halfway.tensors(), {d_output});
+    EXPECT_TRUE(torch::autograd::grad(again.tensors(), {x}, d_halfway).front().equal(whole_d_x));
     EXPECT_TRUE(take_gradients().equal(whole_gradients));
   }
 }
 
-TEST_F(DecoderTest, a_recompute_repeats_the_recorded_choice_and_counts_it_once) {
+TEST_P(DecoderTest, a_recompute_repeats_the_recorded_choice_and_counts_it_once) {
   const at::Tensor x = numbers({2, kLength, 24}, 1);
   SavedForRecompute record;
   static_cast<void>(run(kMoeLayer, x, record));
@@ -117,7 +125,7 @@ TEST_F(DecoderTest, a_recompute_repeats_the_recorded_choice_and_counts_it_once) 
   EXPECT_FALSE(pass(x, d_output, record).allclose(d_x)) << "the record decides, not the router";
 }
 
-TEST_F(DecoderTest, a_recompute_takes_the_recorded_attention) {
+TEST_P(DecoderTest, a_recompute_takes_the_recorded_attention) {
   const at::Tensor x = numbers({2, kLength, 24}, 1);
   SavedForRecompute record;
   static_cast<void>(run(kMoeLayer, x, record));
@@ -128,7 +136,7 @@ TEST_F(DecoderTest, a_recompute_takes_the_recorded_attention) {
   EXPECT_FALSE(pass(x, d_output, record).allclose(d_x)) << "computed again";
 }
 
-TEST_F(DecoderTest, two_micro_batches_add_up_to_the_gradient_of_one_twice_as_large) {
+TEST_P(DecoderTest, two_micro_batches_add_up_to_the_gradient_of_one_twice_as_large) {
   const at::Tensor x = numbers({4, kLength, 24}, 1);
   const at::Tensor d_output = numbers({4, kLength, 24}, 2);
   const at::Tensor d_x = pass(x, d_output);
@@ -139,7 +147,7 @@ TEST_F(DecoderTest, two_micro_batches_add_up_to_the_gradient_of_one_twice_as_lar
   EXPECT_TRUE(take_gradients().allclose(whole, 1e-5, 1e-5));
 }
 
-TEST_F(DecoderTest, the_head_is_the_cross_entropy_of_its_logits) {
+TEST_P(DecoderTest, the_head_is_the_cross_entropy_of_its_logits) {
   const at::Tensor x = numbers({1, kLength, 24}, 4);
   const at::Tensor targets = at::arange(kLength, at::kLong).unsqueeze(0);
   const Decoder::Head head = decoder_.head(x, targets, 0.5);
@@ -151,7 +159,7 @@ TEST_F(DecoderTest, the_head_is_the_cross_entropy_of_its_logits) {
   EXPECT_FALSE(decoder_.head(x, targets, ops::NoLossGradient()).d_x.defined());
 }
 
-TEST_F(DecoderTest, embedding_looks_up_rows_and_sums_their_gradients) {
+TEST_P(DecoderTest, embedding_looks_up_rows_and_sums_their_gradients) {
   const at::Tensor ids = at::tensor({3, 28, 3}, at::kLong).unsqueeze(0);
   const ops::Parameter& table = views_["model.embed_tokens.weight"];
   EXPECT_TRUE(decoder_.embed(ids)[0][1].equal(table.value[28]));
@@ -160,7 +168,7 @@ TEST_F(DecoderTest, embedding_looks_up_rows_and_sums_their_gradients) {
   EXPECT_EQ(table.grad.sum().item<float>(), 3.0F * 24);
 }
 
-TEST_F(DecoderTest, dense_layers_have_no_routing) {
+TEST_P(DecoderTest, dense_layers_have_no_routing) {
   EXPECT_FALSE(decoder_.no_routing(0).expert_tokens.defined());
   EXPECT_EQ(sums_.expert_tokens.sizes(), at::IntArrayRef({5}));
 }

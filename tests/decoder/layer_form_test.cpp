@@ -41,11 +41,11 @@ class LayerFormTest : public testing::Test {
 
   [[nodiscard]] at::Tensor mlp_sublayer(int layer, const at::Tensor& x) {
     RoutingRecord record;
-    return decoder_.mlp_sublayer(layer, x, record, sums_, {}, all_experts_);
+    return decoder_.mlp_sublayer(layer, {x}, record, sums_, {}, all_experts_);
   }
   [[nodiscard]] at::Tensor token_mixer(int layer, const at::Tensor& x) {
     ops::AttentionRecord record;
-    return decoder_.token_mixer(layer, x, {}, record);
+    return decoder_.token_mixer(layer, x, {}, record).hidden;
   }
 
   test::SmallModel model_;
@@ -73,7 +73,7 @@ TEST_F(LayerFormTest, a_layer_without_a_mixer_has_no_cache) {
   const std::vector<SequencePart> parts{{0, 0, kPositions}};
   const RotaryTables rotary = decoder_.rotary_rows(parts);
   const at::Tensor tokens = x_[0];
-  EXPECT_TRUE(decoder_.token_mixer(kMlpAlone, tokens, parts, rotary, cache).is_same(tokens));
+  EXPECT_TRUE(decoder_.token_mixer(kMlpAlone, tokens, parts, rotary, cache).hidden.is_same(tokens));
   EXPECT_EQ(cache.bytes(),
             layer_cache(model_.description.config, kMixerAlone, 4).position_bytes * kPositions);
   cache.clear(0);
@@ -183,6 +183,75 @@ TEST_F(LimitedTest, routed_and_shared_experts_clamp_each_at_theirs) {
   expect_adds(1, of_experts + mlp(x, 1, "mlp.shared_experts", 0.1));
 }
 
+/// Both halves get one LayerNorm of the input, and experts count half.
+class ParallelTest : public MlpFormTest {
+ protected:
+  ParallelTest()
+      : MlpFormTest(with_all_mlps([](ModelConfig& config) {
+          config.parallel_halves = config.layer_norms = true;
+          config.mixture_factor = 0.5;
+        })) {}
+
+  /// What both halves of a layer get.
+  [[nodiscard]] at::Tensor normalised(int layer) const {
+    const at::Tensor centred = x_ - x_.mean(2, true);
+    const double epsilon = model_.description.config.rms_norm_eps;
+    return centred * (centred.square().mean(2, true) + epsilon).rsqrt() *
+           weight(layer, "input_layernorm.weight");
+  }
+  [[nodiscard]] Halfway halfway(int layer) const {
+    ops::AttentionRecord record;
+    return decoder_.token_mixer(layer, x_, {}, record);
+  }
+  /// What the MLP of a layer adds to the hidden states.
+  [[nodiscard]] at::Tensor added(int layer, const Halfway& from) {
+    RoutingRecord record;
+    return (decoder_.mlp_sublayer(layer, from, record, sums_, {}, all_experts_) - from.hidden)
+        .reshape({-1, kWidth});
+  }
+  static at::Tensor mlp(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up,
+                        const at::Tensor& down) {
+    return at::mm(at::silu(at::mm(x, gate.t())) * at::mm(x, up.t()), down.t());
+  }
+  [[nodiscard]] at::Tensor mlp(const at::Tensor& x, int layer, const std::string& name) const {
+    return mlp(x, weight(layer, name + ".gate_proj.weight"), weight(layer, name + ".up_proj.weight"),
+               weight(layer, name + ".down_proj.weight"));
+  }
+};
+
+TEST_F(ParallelTest, the_mlp_gets_the_normalised_input_whatever_the_mixer_made_of_it) {
+  const at::NoGradGuard no_grad;
+  for (const int layer : {0, 1}) {
+    const Halfway from = halfway(layer);
+    EXPECT_TRUE(at::allclose(from.normalised, normalised(layer), 1e-5, 1e-6));
+    EXPECT_FALSE(at::allclose(from.hidden, x_, 0, 1e-3));
+    EXPECT_TRUE(
+        at::allclose(added(layer, from), added(layer, {at::zeros_like(x_), from.normalised}), 0, 1e-5));
+    EXPECT_FALSE(
+        model_.description.manifest.find(layer_tensor_name(layer, "post_attention_layernorm.weight")));
+  }
+}
+
+TEST_F(ParallelTest, experts_count_by_their_factor_and_a_dense_mlp_does_not) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor dense = normalised(0).reshape({-1, kWidth}), x = normalised(1).reshape({-1, kWidth}),
+                   gate_up = weight(1, "mlp.experts.gate_up_proj"), down = weight(1, "mlp.experts.down_proj");
+  EXPECT_TRUE(at::allclose(added(0, halfway(0)), mlp(dense, 0, "mlp"), 1e-4, 1e-5));
+  const at::Tensor of_experts = routed(x, [&](std::int64_t expert) {
+    const auto halves = gate_up[expert].chunk(2, 0);
+    return mlp(x, halves[0], halves[1], down[expert]);
+  });
+  EXPECT_TRUE(
+      at::allclose(added(1, halfway(1)), (of_experts + mlp(x, 1, "mlp.shared_experts")) / 2, 1e-4, 1e-5));
+}
+
+TEST_F(ParallelTest, the_first_half_once_more_gives_the_mlp_its_input_without_the_mixer) {
+  for (const int layer : {0, 1}) {
+    const Halfway from = halfway(layer), again = decoder_.halfway(layer, x_, from.hidden);
+    EXPECT_TRUE(again.hidden.is_same(from.hidden) && again.normalised.equal(from.normalised));
+  }
+}
+
 /// A model whose layers have latent attention with a gate by head.
 ModelDescription with_gated_latent_attention() {
   ModelDescription model = test::described({{"model_type", "deepseek_v3"},
@@ -238,7 +307,8 @@ TEST_F(GatedLatentTest, latent_attention_with_a_cache_has_the_same_gate) {
   for (const std::int64_t count : {std::int64_t{1}, kPositions - 1}) {
     const std::vector<SequencePart> parts{{0, begin, count}};
     const at::Tensor found =
-        decoder_.token_mixer(0, x_[0].narrow(0, begin, count), parts, decoder_.rotary_rows(parts), cache);
+        decoder_.token_mixer(0, x_[0].narrow(0, begin, count), parts, decoder_.rotary_rows(parts), cache)
+            .hidden;
     EXPECT_TRUE(at::allclose(found, whole[0].narrow(0, begin, count), 1e-4, 1e-5));
     begin += count;
   }

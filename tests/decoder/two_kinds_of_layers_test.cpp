@@ -27,7 +27,7 @@ class TwoKindsOfLayersTest : public test::TokenMixerTest {
     const auto reached = [&](int index) {
       const auto of = [&](const at::Tensor& in) {
         ops::AttentionRecord record;
-        return decoder_.token_mixer(index, in, {}, record);
+        return decoder_.token_mixer(index, in, {}, record).hidden;
       };
       return (of(changed) - of(x)).abs().amax(-1)[0].gt(1e-6).sum().item<std::int64_t>();
     };

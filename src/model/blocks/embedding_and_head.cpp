@@ -28,6 +28,8 @@ std::vector<Setting> settings(const ModelConfig& config) {
   if (config.rounded_embedding_factor)
     out.push_back({"rounding of that factor", "to the type of the weights"});
   add("factor of residual branches", config.residual_factor);
+  add("further factor of experts", config.mixture_factor);
+  if (config.parallel_halves) out.push_back({"halves of layers", "parallel"});
   add("divisor of logits", config.logit_divisor);
   if (config.logit_cap > 0) out.push_back({"bound of logits", fmt::to_string(config.logit_cap)});
   return out;

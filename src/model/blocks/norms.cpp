@@ -33,7 +33,7 @@ std::vector<BlockTensor> layer_tensors(const ModelConfig& config, int layer) {
   const auto add = [&](std::string_view name) { out.push_back(weight(config, name, config.hidden_size)); };
   if (config.has_mixer(layer)) add(kInput);
   if (config.has_mixer(layer) && config.branch_norms) add(kPostAttention);
-  if (config.has_mlp(layer)) add(before_mlp(config));
+  if (config.has_mlp(layer) && !config.has_parallel_halves(layer)) add(before_mlp(config));
   if (config.has_mlp(layer) && config.branch_norms) add(kPostMlp);
   if (config.has_both_mlps(layer))
     for (const std::string_view name : {kPostDense, kPreExperts, kPostExperts}) add(name);
@@ -49,6 +49,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
                            {"query_key_norm", std::string(name_of(config.query_key_norm))}};
   if (config.value_norm) out.push_back({"value_norm", "per head, without a weight"});
   if (config.unrounded_norms) out.push_back({"rounding of norms", "behind the weight"});
+  if (config.layer_norms) out.push_back({"mean of norms", "taken off"});
   return out;
 }
 

@@ -64,6 +64,8 @@ std::vector<Setting> settings(const ModelConfig& config) {
   std::vector<Setting> out;
   add_settings(config.rotary, config.sliding_rotary ? " of full_attention" : "", out);
   if (config.sliding_rotary) add_settings(*config.sliding_rotary, " of sliding_attention", out);
+  if (config.dense_layers_rotate_as_sliding)
+    out.push_back({"rotation of dense layers", "as sliding_attention"});
   return out;
 }
 

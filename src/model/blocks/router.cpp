@@ -43,6 +43,7 @@ std::vector<Setting> settings(const ModelConfig& config) {
   out.push_back({"topk_group", fmt::to_string(router.chosen_groups)});
   out.push_back({"routed_scaling_factor", fmt::format("{}", router.scale)});
   out.push_back({"epsilon of norm_topk_prob", fmt::format("{}", router.epsilon)});
+  if (router.chooses_by_logits) out.push_back({"choice of experts", "by logits"});
   if (router.logit_cap > 0) out.push_back({"bound of logits", fmt::format("{}", router.logit_cap)});
   if (router.least_sum > 0) out.push_back({"moe_norm_min", fmt::format("{}", router.least_sum)});
   return out;
