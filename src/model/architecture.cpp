@@ -9,6 +9,7 @@
 #include "model/families/afmoe.hpp"
 #include "model/families/bailing_hybrid.hpp"
 #include "model/families/bailing_moe_v2.hpp"
+#include "model/families/cohere2_moe.hpp"
 #include "model/families/deepseek_v2.hpp"
 #include "model/families/deepseek_v3.hpp"
 #include "model/families/dots1.hpp"
@@ -54,6 +55,7 @@ constexpr std::array kArchitectures{
     Architecture{"afmoe", read_afmoe_config, describe_afmoe},
     Architecture{"bailing_hybrid", read_bailing_hybrid_config, describe_bailing_hybrid},
     Architecture{"bailing_moe_v2", read_bailing_moe_v2_config, describe_bailing_moe_v2},
+    Architecture{"cohere2_moe", read_cohere2_moe_config, describe_decoder},
     Architecture{"deepseek_v2", read_deepseek_v2_config, describe_decoder},
     Architecture{"deepseek_v3", read_deepseek_v3_config, describe_deepseek_v3},
     Architecture{"deepseek_v32", read_deepseek_v32_config, describe_indexed},
@@ -100,7 +102,6 @@ struct Unbuilt {
   const char* needs;
 };
 constexpr std::array kUnbuilt{
-    Unbuilt{"cohere2_moe", "attention beside the experts, and LayerNorm"},
     Unbuilt{"deepseek_v4",
             "compressed attention, several residual streams, and layers that choose experts by a table"},
     Unbuilt{"glm5_next", "several residual streams, and an indexer of pooled keys"},

@@ -242,6 +242,13 @@ void read_time_step_limit(const ConfigReader& config, const char* key, Mamba2Con
   mamba.largest_step = limits->second;
 }
 
+bool reads_text(const ConfigReader& config, const char* key, const std::string& text,
+                const std::string& otherwise) {
+  const std::string found = config.text({key}, otherwise);
+  if (found != text && found != otherwise) config.refuse(key, fmt::format("'{}' or '{}'", text, otherwise));
+  return found == text;
+}
+
 void expect_text(const ConfigReader& config, const char* key, const std::string& expected) {
   if (config.with(Nulls::kAbsent).text({key}, expected) != expected)
     config.refuse(key, fmt::format("'{}'", expected));

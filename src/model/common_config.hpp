@@ -113,6 +113,10 @@ void read_windows(const ConfigReader& config, std::int64_t window, ModelConfig& 
 /// Reads time_step_limit, which is at `key`; without it Mamba-2's time steps have no limits but 0.
 void read_time_step_limit(const ConfigReader& config, const char* key, Mamba2Config& mamba);
 
+/// Whether the text at `key` is `text`, and not `otherwise`, as it is without the key; any other is refused.
+[[nodiscard]] bool reads_text(const ConfigReader& config, const char* key, const std::string& text,
+                              const std::string& otherwise);
+
 /// Refuses a text at `key` that is not `expected`; a key that is missing or null is allowed.
 void expect_text(const ConfigReader& config, const char* key, const std::string& expected);
 

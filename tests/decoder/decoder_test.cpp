@@ -57,7 +57,8 @@ class DecoderTest : public testing::TestWithParam<nlohmann::json> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Halves, DecoderTest,
-                         testing::Values(nlohmann::json::object({{"mlp_only_layers", {0}}})),
+                         testing::Values(nlohmann::json::object({{"mlp_only_layers", {0}}}),
+                                         test::parallel_changes()),
                          [](const auto& instance) {
                            return instance.param.contains("model_type") ? "parallel" : "in_turn";
                          });

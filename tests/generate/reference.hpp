@@ -61,7 +61,8 @@ inline auto generated_models() {
       "qwen3-tiny-yarn", "qwen3_next-tiny", "qwen3_5-moe-tiny", "qwen3_5-moe-vlm", "qwen3_5-tiny",
       "solar_open-tiny", "mellum-tiny", "exaone_moe-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny",
       "laguna-tiny", "bailing_hybrid-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny",
-      "nemotron_h-latent-tiny", "kimi_linear-tiny", "hunyuan_v1_moe-tiny", "mimo_v2_flash-tiny");
+      "nemotron_h-latent-tiny", "kimi_linear-tiny", "hunyuan_v1_moe-tiny", "cohere2_moe-tiny",
+      "cohere2_moe-rms-tiny", "mimo_v2_flash-tiny");
 }
 inline std::string name_of_model(const testing::TestParamInfo<std::string>& instance) {
   std::string name = instance.param;

@@ -36,6 +36,12 @@ BESIDE = CONFIG | {  # a dense MLP beside the experts of each layer, heads of tw
 }
 
 
+PARALLEL = CONFIG | {  # attention beside the MLP, of the same input
+    "model_type": "cohere2_moe", "architectures": ["Cohere2MoeForCausalLM"], "intermediate_size": 512, "num_hidden_layers": 3,
+    "num_shared_experts": 1, "sliding_window": 256, "tie_word_embeddings": True, "pad_token_id": 0,
+}
+
+
 class Memory(JobTest):
     def shape(self, config):
         directory = self.directory / "shape"
@@ -92,6 +98,13 @@ class Memory(JobTest):
         tokens = {"recompute": "none", "steps": 1, "batch_sequences": 8, "micro_batch_sequences": 8}
         taken, _ = self.train(model, ranks=1, length=1024, train=tokens, init="random")
         self.assertGreater(taken, 0.85)  # 0.8 were what both take planned twice
+
+    def test_stays_within_the_plan_with_attention_beside_the_mlp(self):
+        model = self.shape(PARALLEL)
+        for recompute in ("none", "layer"):
+            tokens = {"recompute": recompute, "steps": 1, "batch_sequences": 8, "micro_batch_sequences": 8}
+            taken, _ = self.train(model, expert_parallel=int(recompute == "layer"), ranks=1, length=1024, train=tokens, init="random")
+            self.assertGreater(taken, 0.7)
 
     def test_stays_within_the_plan_when_a_micro_batch_has_many_tokens(self):
         """The heap's gaps grow with what it holds."""

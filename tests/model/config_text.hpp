@@ -35,4 +35,14 @@ namespace sluice::test {
   })");
 }
 
+/// What makes it a Command A+: a dense layer that rotates without a window, and one with a
+/// window, experts and a shared one; in both attention and MLP get the same LayerNorm.
+[[nodiscard]] inline nlohmann::json parallel_changes() {
+  return nlohmann::json::parse(R"({
+    "model_type": "cohere2_moe", "first_k_dense_replace": 1, "rms_norm_eps": null, "moe_intermediate_size": null,
+    "num_shared_experts": 1, "prefix_dense_intermediate_size": 20, "sliding_window": 5,
+    "logit_scale": 0.5, "pad_token_id": null
+  })");
+}
+
 }  // namespace sluice::test

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,9 @@ const std::map<std::string, std::string> kWithoutNumbers{
     {"hidden_size_per_layer_input", "other values than 0 are refused"},
     {"num_kv_shared_layers", "other values than 0 are refused"},
     {"model_max_length", "another spelling"},
+    {"cohere2_moe-tiny/rope_theta", "rope_parameters has it too"},
+    {"cohere2_moe-rms-tiny/rope_theta", "rope_parameters has it too"},
+    {"cohere2_moe-rms-tiny/layer_norm_eps", "rms_norm_eps counts in its place"},
     {"kimi_linear-tiny/head_dim", "latent attention has sizes of its own"},
     {"nemotron_h-latent-tiny/pad_token_id", "its row is one like others"},
     {"nemotron_h-tiny/pad_token_id", "its row is one like others"},
@@ -169,6 +173,15 @@ std::string agreed_of(const ModelConfig& config) {
   return text;
 }
 
+void expect_all_agreed(const ModelConfig& usual,
+                       std::span<const std::pair<const char*, void (*)(ModelConfig&)>> changes) {
+  for (const auto& [name, change] : changes) {
+    ModelConfig changed = usual;
+    change(changed);
+    EXPECT_NE(agreed_of(changed), agreed_of(usual)) << name;
+  }
+}
+
 TEST(EverySwitch, of_the_blocks_that_gemma4_is_made_of_is_in_the_agreement_or_in_the_structure_hash) {
   const ModelConfig usual =
       describe_model(fixture_folder() / "configs/gemma-4-26B-A4B", DType::kBFloat16).config;
@@ -202,11 +215,21 @@ TEST(EverySwitch, of_the_blocks_that_gemma4_is_made_of_is_in_the_agreement_or_in
       {"theta of full layers", [](ModelConfig& model) { model.rotary.theta *= 2; }},
       {"theta of layers with a window", [](ModelConfig& model) { model.sliding_rotary->theta *= 2; }},
       {"epsilon of norms", [](ModelConfig& model) { model.rms_norm_eps *= 2; }}};
-  for (const auto& [name, change] : changes) {
-    ModelConfig changed = usual;
-    change(changed);
-    EXPECT_NE(agreed_of(changed), agreed_of(usual)) << name;
-  }
+  expect_all_agreed(usual, changes);
+}
+
+TEST(EverySwitch, of_parallel_halves_and_their_norms_is_in_the_agreement_or_in_the_structure_hash) {
+  const ModelConfig usual = describe_model(fixture_folder() / "cohere2_moe-tiny", DType::kBFloat16).config;
+  const std::pair<const char*, void (*)(ModelConfig&)> changes[] = {
+      {"parallel halves", [](ModelConfig& model) { model.parallel_halves = false; }},
+      {"mean of norms", [](ModelConfig& model) { model.layer_norms = false; }},
+      {"factor of experts", [](ModelConfig& model) { model.mixture_factor = 1; }},
+      {"rotation of dense layers", [](ModelConfig& model) { model.dense_layers_rotate_as_sliding = false; }},
+      {"order of rotated entries", [](ModelConfig& model) { model.sliding_rotary->interleaved = false; }},
+      {"choice by logits", [](ModelConfig& model) { model.router.chooses_by_logits = false; }},
+      {"function of scores", [](ModelConfig& model) { model.router.score = RouterScore::kSoftmax; }},
+      {"divisor of logits", [](ModelConfig& model) { model.logit_divisor *= 2; }}};
+  expect_all_agreed(usual, changes);
 }
 
 }  // namespace

@@ -79,6 +79,8 @@ constexpr Published kPublished[] = {
     {"Kimi-Linear-48B-A3B", "kimi_linear", {49'122'681'728, 20'493}, 3.48, false},
     // The sizes of its release, counted by transformers.
     {"Hunyuan-A13B", "hunyuan_v1_moe", {80'393'183'232, 6'530}, 12.75, false},
+    // Its sizes as others who read it have them, counted by transformers.
+    {"North-Mini-Code-1.0", "cohere2_moe", {30'484'303'872, 18'730}, 3.31, false},
     // Sizes as public code quotes them, counted by transformers: parameters, and a bias for each of 47 x 256 experts.
     {"MiMo-V2-Flash", "mimo_v2_flash", {308'778'780'864, 36'523}, 15.45, false},
     {"dots.llm1", "dots1", {142'774'381'696, 24'231}, 14.02, false},

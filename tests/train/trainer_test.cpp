@@ -297,14 +297,16 @@ TEST(Trainer, one_expert_may_get_everything_and_others_nothing) {
 }
 
 TEST(Trainer, what_is_kept_gives_what_is_recomputed) {
-  const test::SmallModel model;
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kAll}) {
-    Training usual(test::test_world(), model, small_job(5, Recompute::kLayer));
-    Training other(test::test_world(), model, small_job(5, recompute));
-    for (std::int64_t step = 0; step < 2; ++step) {
-      const StepMetrics expected = usual.step(step);
-      expect_same_metrics(other.step(step), expected);
-      expect_same_elements(other.weights(), usual.weights(), 0);
+  for (const nlohmann::json& changes : {nlohmann::json::object(), test::parallel_changes()}) {
+    const test::SmallModel model(changes);
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kAll}) {
+      Training usual(test::test_world(), model, small_job(5, Recompute::kLayer));
+      Training other(test::test_world(), model, small_job(5, recompute));
+      for (std::int64_t step = 0; step < 2; ++step) {
+        const StepMetrics expected = usual.step(step);
+        expect_same_metrics(other.step(step), expected);
+        expect_same_elements(other.weights(), usual.weights(), 0);
+      }
     }
   }
 }
@@ -570,6 +572,10 @@ TEST(Trainer, packed_documents_stay_apart_in_models_of_kimi_delta_attention) {
                             {"topk_group", 1}},
                            Recompute::kLayer);
   }
+}
+
+TEST(Trainer, packed_documents_stay_apart_where_the_mlp_is_beside_the_attention) {
+  expect_documents_alone(test::parallel_changes(), Recompute::kLayer);
 }
 
 /// A row for each list of documents, given by their lengths, filled up with padding.
