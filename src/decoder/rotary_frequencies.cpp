@@ -2,8 +2,12 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/logical_or.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/where.h>
 #include <torch/types.h>
+
+#include <numbers>
 
 namespace sluice {
 namespace {
@@ -26,6 +30,18 @@ at::Tensor yarn_frequencies(const RotaryConfig& rotary) {
   return 1.0 / (rotary.factor * period) * (1 - kept) + 1.0 / period * kept;
 }
 
+/// Llama 3's: as YaRN's, but the blend goes by the number of turns, not by the number of the pair.
+at::Tensor llama3_frequencies(const RotaryConfig& rotary) {
+  const at::Tensor plain = 1.0 / periods(rotary);
+  const at::Tensor lengths = plain.reciprocal() * (2 * std::numbers::pi);  // positions per turn
+  const at::Tensor is_slow = lengths > rotary.original_length / rotary.few_turns,
+                   is_fast = lengths < rotary.original_length / rotary.many_turns;
+  const at::Tensor ends = at::where(is_slow, plain / rotary.factor, plain);
+  const at::Tensor kept = (lengths.reciprocal() * rotary.original_length - rotary.few_turns) /
+                          (rotary.many_turns - rotary.few_turns);
+  return at::where(at::logical_or(is_slow, is_fast), ends, (1 - kept) * ends / rotary.factor + kept * ends);
+}
+
 /// Frequencies of all pairs, by the scaling.
 at::Tensor frequencies_of_all(const RotaryConfig& rotary) {
   switch (rotary.scaling) {
@@ -35,6 +51,8 @@ at::Tensor frequencies_of_all(const RotaryConfig& rotary) {
       return 1.0 / periods(rotary) / rotary.factor;
     case RotaryScaling::kYarn:
       return yarn_frequencies(rotary);
+    case RotaryScaling::kLlama3:
+      return llama3_frequencies(rotary);
   }
   return 1.0 / periods(rotary);
 }

@@ -108,11 +108,11 @@ KeyTarget whole(const ParameterManifest& manifest, int tensor, bool quantised = 
   return target;
 }
 
-/// Joined tensors that begin with rows of a tensor, for each tensor; and whether a joined tensor has rows of
-/// it.
+/// Joined tensors of checkpoints that begin with rows of a tensor, for each tensor; and whether one has rows of it.
 struct JoinedPlaces {
   explicit JoinedPlaces(const ParameterManifest& manifest) {
     for (const JoinedTensor& joined : manifest.joined()) {
+      if (joined.in == JoinedIn::kTree) continue;
       first[joined.ranges.front().tensor].push_back(&joined);
       for (const TensorRange& range : joined.ranges) inside.insert(range.tensor);
     }
@@ -138,6 +138,16 @@ void publish_experts(const ParameterManifest& manifest, int inner, std::vector<P
   }
 }
 
+/// Publishes the gates of all experts as one tensor, and their ups as another, of those that `gate_up` has of both.
+void publish_by_projection(const ParameterManifest& manifest, int gate_up,
+                           std::vector<PublishedTensor>& out) {
+  const std::string& name = manifest[gate_up].name;
+  const std::string experts = name.substr(0, name.size() - kGateUp.size());
+  for (const Projection* projection : {&kGate, &kUp})
+    out.push_back({experts + std::string(projection->name),
+                   expert_target(manifest, {experts, {}, projection}).value()});
+}
+
 /// Whether a name is that of scales by which inputs, outputs, queries, keys, values, attention probabilities or
 /// caches are rounded: "….q_proj.input_scale", "….self_attn.kv_scale", "….experts.down_proj_input_scale". By
 /// the names of ModelOpt, compressed-tensors, transformers, vLLM and Quark.
@@ -160,15 +170,19 @@ bool is_activation_scale(std::string_view name) {
 }  // namespace
 
 std::optional<IgnoredKey> ignored_key(std::string_view name) {
-  for (const std::string_view prefix : {"model.visual.", "visual.", "model.vision_tower.", "vision_tower."})
+  for (const std::string_view prefix : {"vision_model.", "model.vision_model.", "model.visual.", "visual.",
+                                        "model.vision_tower.", "vision_tower."})
     if (name.starts_with(prefix)) return IgnoredKey{"vision tower", false, ForeignPart::kVisionTower};
-  for (const std::string_view prefix : {"mm_projector.", "multi_modal_projector.", "model.embed_vision."})
+  for (const std::string_view prefix :
+       {"mm_projector.", "multi_modal_projector.", "model.multi_modal_projector.", "patch_merge_mlp.",
+        "vit_large_projector.", "model.embed_vision."})
     if (name.starts_with(prefix))
       return IgnoredKey{"vision tower's projector", false, ForeignPart::kVisionTower};
   for (const std::string_view prefix : {"model.audio_tower.", "model.embed_audio."})
     if (name.starts_with(prefix)) return IgnoredKey{"audio tower", false, ForeignPart::kVisionTower};
-  if (name.find(".self_attn.indexer.") != std::string_view::npos)
-    return IgnoredKey{"indexer of sparse attention", false, ForeignPart::kIndexer};
+  for (const std::string_view module : {".self_attn.indexer.", ".self_attn.index_"})
+    if (name.find(module) != std::string_view::npos)
+      return IgnoredKey{"indexer of sparse attention", false, ForeignPart::kIndexer};
   for (const std::string_view prefix : {"mtp.", "model.mtp.", "model.mtp_"})
     if (name.starts_with(prefix))
       return IgnoredKey{std::string(kPrediction), false, ForeignPart::kMultiTokenPrediction};
@@ -234,6 +248,8 @@ std::vector<PublishedTensor> KeyMap::published(ExpertLayout layout) const {
       if (const auto here = joined.first.find(tensor); here != joined.first.end())
         for (const JoinedTensor* published : here->second)
           out.push_back({published->name, {published->shape, published->ranges}});
+    } else if (manifest_.has_experts_by_projection() && info.name.ends_with(kGateUp)) {
+      publish_by_projection(manifest_, tensor, out);
     } else if (info.role != Role::kExpert || layout == ExpertLayout::kFused ||
                manifest_.has_fused_experts()) {
       out.push_back({info.name, whole(manifest_, tensor)});

@@ -95,8 +95,8 @@ class KeyMap {
                                                                         bool quantised = false) const;
 
   /// Every tensor of a checkpoint in published order (embedding, layers, norm, head; ties left out), under
-  /// published names; experts that have no names one by one are fused in either layout. Together they have each
-  /// stored tensor of the manifest exactly once.
+  /// published names; experts that have no names one by one are fused, or by projection, in either layout. Together
+  /// they have each stored tensor of the manifest exactly once.
   [[nodiscard]] std::vector<PublishedTensor> published(ExpertLayout layout) const;
 
   [[nodiscard]] const ParameterManifest& manifest() const { return manifest_; }

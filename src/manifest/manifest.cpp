@@ -85,8 +85,8 @@ std::optional<int> ParameterManifest::find(std::string_view name) const {
 }
 
 void ParameterManifest::add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts,
-                                   bool is_in_tree) {
-  JoinedTensor joined{std::move(name), {0}, {}, is_in_tree};
+                                   JoinedIn in) {
+  JoinedTensor joined{std::move(name), {0}, {}, in};
   const TensorInfo* first = nullptr;
   for (std::int64_t group = 0; group < groups; ++group) {
     for (const JoinedRows& part : parts) {
@@ -130,7 +130,7 @@ const JoinedTensor* ParameterManifest::joined_with(int tensor) const {
 
 const JoinedTensor* ParameterManifest::joined_in_tree(int tensor) const {
   const JoinedTensor* joined = joined_with(tensor);
-  return joined == nullptr || joined->is_in_tree ? joined : nullptr;
+  return joined == nullptr || joined->in != JoinedIn::kCheckpoints ? joined : nullptr;
 }
 
 bool ParameterManifest::has_foreign_part(ForeignPart part) const {
@@ -148,13 +148,13 @@ bool ParameterManifest::is_in_prediction_layer(std::string_view name) const {
 }
 
 std::string ParameterManifest::wrapped_name(std::string name) const {
-  return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), tree_prefix_) : outer_prefix_ + name;
+  return name.starts_with(kPlain) ? name.replace(0, kPlain.size(), tree_prefix_) : tree_outer_ + name;
 }
 
 std::string ParameterManifest::published_name(std::string name) const {
   const bool is_inside = name.starts_with(kPlain);
   std::string published =
-      is_inside ? name.replace(0, kPlain.size(), published_prefix_) : outer_prefix_ + name;
+      is_inside ? name.replace(0, kPlain.size(), published_prefix_) : published_outer_ + name;
   return spelled(std::move(published), published_experts_);
 }
 

@@ -103,13 +103,18 @@ struct JoinedRows {
   std::int64_t rows = 0;
 };
 
-/// A checkpoint tensor that the manifest has as several tensors, or with its rows in another order.
+/// What has a joined tensor as one: checkpoints, transformers' module tree, after whose names adapters are called,
+/// or both.
+enum class JoinedIn : std::uint8_t { kBoth, kCheckpoints, kTree };
+
+/// A tensor of checkpoints or of transformers' module tree that the manifest has as several, or with its rows in
+/// another order.
 struct JoinedTensor {
   std::string name;  ///< published name in plain_name() form
   std::vector<std::int64_t> shape;
   /// Ranges of manifest tensors, in the order of the published tensor's elements, as many as it has.
   std::vector<TensorRange> ranges;
-  bool is_in_tree = true;  ///< whether transformers' module tree has it too, and adapters its name
+  JoinedIn in = JoinedIn::kBoth;
 };
 
 /// Parts of a published checkpoint that the model does not use.
@@ -135,10 +140,14 @@ class ParameterManifest {
   /// replaces "model.", and `outer` precedes all other names.
   void set_published_prefix(std::string prefix, std::string outer = "") {
     published_prefix_ = tree_prefix_ = std::move(prefix);
-    outer_prefix_ = std::move(outer);
+    published_outer_ = tree_outer_ = std::move(outer);
   }
-  /// Sets what replaces "model." in checkpoints alone, where transformers renames it as it loads and saves.
-  void set_renamed_prefix(std::string prefix) { published_prefix_ = std::move(prefix); }
+  /// Sets what replaces "model.", and what precedes all other names, in checkpoints alone, where transformers renames
+  /// these as it loads and saves.
+  void set_renamed_prefix(std::string prefix, std::string outer = "") {
+    published_prefix_ = std::move(prefix);
+    published_outer_ = std::move(outer);
+  }
   /// Sets the spelling of router and experts in which checkpoints are written.
   void set_published_experts(const ExpertSpelling& spelling) { published_experts_ = spelling; }
   /// Sets the spelling of router and experts in transformers' module tree.
@@ -150,12 +159,12 @@ class ParameterManifest {
     return !refused_by_peft_.empty() && weight.ends_with(refused_by_peft_);
   }
 
-  /// Joins tensors that were added before: checkpoints hold one tensor `name` in their place, which
-  /// concatenates, for each of `groups` in turn, the rows of that group from each of `parts`. All rows of the
-  /// parts must be in some joined tensor; one that ranks hold whole is joined with no other. Error(kInternal) for
-  /// rows that do not exist, or tensors of different roles or layers.
+  /// Joins tensors that were added before: checkpoints, the module tree or both hold one tensor `name` in their
+  /// place, which concatenates, for each of `groups` in turn, the rows of that group from each of `parts`. All rows
+  /// of the parts must be in some joined tensor; one that ranks hold whole is joined with no other. Error(kInternal)
+  /// for rows that do not exist, or tensors of different roles or layers.
   void add_joined(std::string name, std::int64_t groups, std::span<const JoinedRows> parts,
-                  bool is_in_tree = true);
+                  JoinedIn in = JoinedIn::kBoth);
   /// Lets checkpoints call a joined tensor `other` as well.
   void add_other_name(std::string other, const std::string& joined) {
     joined_index_.emplace(std::move(other), joined_index_.at(joined));
@@ -175,7 +184,11 @@ class ParameterManifest {
 
   /// Makes checkpoints hold all experts of a layer in two tensors, which have no name for a single expert's.
   void set_fused_experts() { fused_experts_ = true; }
-  /// Whether checkpoints always hold all experts of a layer in two tensors.
+  /// Makes checkpoints hold the gates of all experts of a layer in one tensor, their ups and downs in others:
+  /// [E, I, H] twice, and [E, H, I].
+  void set_experts_by_projection() { fused_experts_ = experts_by_projection_ = true; }
+  [[nodiscard]] bool has_experts_by_projection() const { return experts_by_projection_; }
+  /// Whether checkpoints always hold all experts of a layer in one tensor, or one for each projection.
   [[nodiscard]] bool has_fused_experts() const { return fused_experts_ || transposed_experts_; }
 
   /// Name of a tensor of the text model in the module tree of its wrapper.
@@ -224,10 +237,10 @@ class ParameterManifest {
   std::unordered_map<int, std::size_t> joined_by_tensor_;
   std::vector<ForeignPart> foreign_parts_;
   Range prediction_layers_;
-  std::string published_prefix_ = "model.", tree_prefix_ = "model.", outer_prefix_;
+  std::string published_prefix_ = "model.", tree_prefix_ = "model.", published_outer_, tree_outer_;
   std::string refused_by_peft_;
   ExpertSpelling published_experts_ = kPlainExperts, tree_experts_ = kPlainExperts;
-  bool transposed_experts_ = false, fused_experts_ = false;
+  bool transposed_experts_ = false, fused_experts_ = false, experts_by_projection_ = false;
 };
 
 }  // namespace sluice

@@ -7,9 +7,9 @@ namespace sluice {
 namespace {
 
 // A router's name that begins as another's comes first.
-constexpr std::array kPublishedExperts{kMixtralExperts, kHunyuanExperts, kErnieExperts,   kHy3Experts,
-                                       kBailingExperts, kExaoneExperts,  kLagunaExperts,  kLfm2Experts,
-                                       kGraniteExperts, kGraniteTree,    kNemotronExperts};
+constexpr std::array kPublishedExperts{kMixtralExperts, kHunyuanExperts, kErnieExperts,    kHy3Experts,
+                                       kBailingExperts, kExaoneExperts,  kLagunaExperts,   kLfm2Experts,
+                                       kGraniteExperts, kGraniteTree,    kNemotronExperts, kStepExperts};
 
 std::string between(std::string_view before, std::string_view text, std::string_view after) {
   return std::string(before).append(text).append(after);
@@ -35,7 +35,8 @@ std::string respelled(std::string name, const ExpertSpelling& from, const Expert
   const std::string before = between(std::string_view(name).substr(0, at), ".", to.block) + ".";
   const std::string_view rest = std::string_view(name).substr(at + block.size());
   for (const auto tensor :
-       {&ExpertSpelling::bias, &ExpertSpelling::fused_gate_up, &ExpertSpelling::fused_down})
+       {&ExpertSpelling::bias, &ExpertSpelling::fused_gate_up, &ExpertSpelling::fused_down,
+        &ExpertSpelling::fused_gate, &ExpertSpelling::fused_up})
     if (rest == from.*tensor) return before + std::string(to.*tensor);
   for (const auto module : {&ExpertSpelling::router, &ExpertSpelling::shared})
     if (const std::string start = between(from.*module, ".", ""); rest.starts_with(start))

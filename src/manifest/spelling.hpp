@@ -9,11 +9,12 @@ namespace sluice {
 
 /// Spelling of the names in a layer's mixture of experts: `layers.3.BLOCK.experts.7.GATE.weight`,
 /// `layers.3.BLOCK.ROUTER.weight`, `layers.3.BLOCK.BIAS` for the correction bias,
-/// `layers.3.BLOCK.SHARED.up_proj.weight`, `layers.3.BLOCK.FUSED_DOWN` for all experts in one tensor.
+/// `layers.3.BLOCK.SHARED.up_proj.weight`, `layers.3.BLOCK.FUSED_DOWN` for a projection of all experts.
 struct ExpertSpelling {
   std::string_view block, gate, up, down, bias;
   std::string_view router = "gate", shared = "shared_experts";
   std::string_view fused_gate_up = "experts.gate_up_proj", fused_down = "experts.down_proj";
+  std::string_view fused_gate = "experts.gate_proj", fused_up = "experts.up_proj";
 };
 /// Names of transformers' module tree, and of published checkpoints of Qwen and OLMoE.
 inline constexpr ExpertSpelling kPlainExperts{"mlp", "gate_proj", "up_proj", "down_proj",
@@ -70,6 +71,15 @@ inline constexpr ExpertSpelling kGraniteExperts{.block = "block_sparse_moe",
 /// Names of Nemotron-H's module tree, and of its published checkpoints.
 inline constexpr ExpertSpelling kNemotronExperts{"mixer", "gate_proj", "up_proj", "down_proj",
                                                  "gate.e_score_correction_bias"};
+/// Names in published checkpoints of Step 3.5 and 3.7.
+inline constexpr ExpertSpelling kStepExperts{.block = "moe",
+                                             .gate = "gate_proj",
+                                             .up = "up_proj",
+                                             .down = "down_proj",
+                                             .bias = "router_bias",
+                                             .fused_down = "down_proj.weight",
+                                             .fused_gate = "gate_proj.weight",
+                                             .fused_up = "up_proj.weight"};
 
 /// Plain name of a checkpoint tensor: its name in transformers' text-model tree, whatever wrapper and
 /// spelling the checkpoint has. "model.language_model.norm.weight", "language_model.model.norm.weight" and

@@ -18,9 +18,17 @@ namespace {
 constexpr std::int64_t kMaxLayers = 10'000;
 constexpr std::int64_t kMaxExperts = 65'536;
 
+// Spellings of the number of experts, and of those that a token chooses.
+constexpr ConfigReader::Keys kExperts{"num_experts", "num_local_experts", "n_routed_experts",
+                                      "moe_num_experts"};
+constexpr ConfigReader::Keys kChosenExperts{"num_experts_per_tok", "moe_k", "top_k_experts",
+                                            "num_experts_per_token", "moe_top_k"};
+
 /// Refuses settings that would change the numbers and that no block computes.
 void refuse_unsupported(const ConfigReader& config, const CommonDefaults& defaults) {
-  if (config.text({"hidden_act"}, "silu") != "silu") config.refuse("hidden_act", "'silu'");
+  const std::string activation = config.text({"hidden_act"}, "silu"),
+                    own = defaults.own_activation == nullptr ? "silu" : defaults.own_activation;
+  if (activation != "silu" && activation != own) config.refuse("hidden_act", fmt::format("'{}'", own));
   if (!defaults.takes_attention_bias && config.boolean({"attention_bias"}, false))
     config.refuse("attention_bias", "false");
   if (config.boolean({"use_sliding_window"}, false)) config.refuse("use_sliding_window", "false");
@@ -32,12 +40,12 @@ void refuse_unsupported(const ConfigReader& config, const CommonDefaults& defaul
 /// between architectures.
 std::int64_t read_key_value_heads(const ConfigReader& config, const CommonDefaults& defaults,
                                   std::int64_t attention_heads) {
-  constexpr const char* kKey = "num_key_value_heads";
-  if (config.is_null(kKey) && defaults.null_key_value_heads) return attention_heads;
-  const std::int64_t heads = config.integer({kKey}, defaults.key_value_heads.value_or(attention_heads));
+  const char* const key = defaults.key_value_heads_key;
+  if (config.is_null(key) && defaults.null_key_value_heads) return attention_heads;
+  const std::int64_t heads = config.integer({key}, defaults.key_value_heads.value_or(attention_heads));
   if (attention_heads % heads != 0)
-    config.refuse(kKey, fmt::format("a divisor of num_attention_heads = {}{}", attention_heads,
-                                    config.has(kKey) ? "" : fmt::format("; the default is {}", heads)));
+    config.refuse(key, fmt::format("a divisor of num_attention_heads = {}{}", attention_heads,
+                                   config.has(key) ? "" : fmt::format("; the default is {}", heads)));
   return heads;
 }
 
@@ -107,12 +115,10 @@ ModelConfig read_common_config(const ConfigReader& config, const CommonDefaults&
 }
 
 void read_expert_config(const ConfigReader& config, const char* width_key, ModelConfig& model) {
-  model.experts = config.integer({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"},
-                                 {}, 1, kMaxExperts);
-  model.experts_per_token =
-      config.integer({"num_experts_per_tok", "moe_k", "top_k_experts", "num_experts_per_token"});
+  model.experts = config.integer(kExperts, {}, 1, kMaxExperts);
+  model.experts_per_token = config.integer(kChosenExperts);
   if (model.experts_per_token > model.experts)
-    for (const char* key : {"num_experts_per_tok", "moe_k", "top_k_experts", "num_experts_per_token"})
+    for (const char* key : kChosenExperts)
       if (config.has(key))
         config.refuse(key, fmt::format("at most the number of experts, {}", model.experts));
   model.expert_intermediate_size = config.integer({width_key});
@@ -210,7 +216,7 @@ bool read_layer_mixers(const ConfigReader& config, std::string_view other_name, 
   return types.has_value();
 }
 
-void read_windows(const ConfigReader& config, std::int64_t window, ModelConfig& model) {
+void read_windows(const ConfigReader& config, std::optional<std::int64_t> window, ModelConfig& model) {
   read_layer_mixers(config, "sliding_attention", AttentionKind::kSliding, model);
   if (std::ranges::count(model.attention, AttentionKind::kSliding) == 0) return;
   constexpr const char* kWindow = "sliding_window";
@@ -228,6 +234,66 @@ std::optional<std::vector<std::string>> read_layer_kinds(const ConfigReader& con
                   fmt::format("one for each of {0} layers, as num_hidden_layers = {0}", model.layer_count()));
   kinds.resize(model.layers.size());
   return kinds;
+}
+
+std::vector<bool> read_layers_of_kind(const ConfigReader& config, const ConfigReader& flags,
+                                      const LayerSpellings& keys, bool otherwise, const ModelConfig& model) {
+  std::vector<bool> out(model.layers.size(), otherwise);
+  const auto kinds = read_layer_kinds(config, keys.kinds, model);
+  for (std::size_t layer = 0; kinds && layer < out.size(); ++layer) {
+    out[layer] = (*kinds)[layer] == keys.set;
+    if (!out[layer] && (*kinds)[layer] != keys.unset)
+      config.refuse(keys.kinds, fmt::format("'{}' or '{}' for each layer", keys.unset, keys.set));
+  }
+  if (!flags.has(keys.flags)) return out;
+  const std::vector<std::int64_t> given = flags.integers({keys.flags});
+  if (given.size() != out.size())
+    flags.refuse(keys.flags, fmt::format("one for each of {} layers", out.size()));
+  for (std::size_t layer = 0; layer < out.size(); ++layer) {
+    const bool is_set = given[layer] != 0;
+    if (kinds && out[layer] != is_set) flags.refuse(keys.flags, fmt::format("what {} says", keys.kinds));
+    out[layer] = is_set;
+  }
+  return out;
+}
+
+std::optional<ConfigReader> settings_of_layer(const ConfigReader& config, int layer) {
+  const std::optional<ConfigReader> all = config.object({"per_layer_config"});
+  return all ? all->object({fmt::to_string(layer).c_str()}) : std::nullopt;
+}
+
+std::vector<double> read_numbers_by_layer(const ConfigReader& config, const char* key,
+                                          const ModelConfig& model) {
+  std::vector<double> numbers = config.numbers({key});
+  if (numbers.empty()) return numbers;
+  const std::int64_t behind = std::ssize(numbers) - model.layer_count();
+  if (behind != 0 && behind != model.prediction_layers)
+    config.refuse(key, fmt::format("one for each of {} layers", model.layer_count()));
+  numbers.resize(model.layers.size());
+  return numbers;
+}
+
+void read_silu_limits(const ConfigReader& config, const char* experts_key, const char* shared_key,
+                      ModelConfig& model) {
+  const auto read = [&](const char* key) {
+    std::vector<double> limits = read_numbers_by_layer(config, key, model);
+    if (std::ranges::any_of(limits, [](double limit) { return limit < 0; }))
+      config.refuse(key, "limits above 0, or 0 for none");
+    limits.resize(model.layers.size());
+    return limits;
+  };
+  const std::vector<double> experts = read(experts_key), shared = read(shared_key);
+  const auto is_none = [](double limit) { return limit == 0; };
+  if (std::ranges::all_of(experts, is_none) && std::ranges::all_of(shared, is_none)) return;
+  model.swiglu_clamp = SwigluClamp::kSilu;
+  for (std::size_t layer = 0; layer < experts.size(); ++layer)
+    model.limits_by_layer.push_back({.experts = experts[layer], .shared_expert = shared[layer]});
+}
+
+void expect_same_number(const ConfigReader& config, const char* key, const char* other) {
+  if (!config.contains(key)) return;
+  const std::int64_t number = config.integer({key}), expected = config.integer({other}, number);
+  if (number != expected) config.refuse(key, fmt::format("{} = {}", other, expected));
 }
 
 std::int64_t read_prediction_layers(const ConfigReader& config, const char* key, std::int64_t otherwise) {

@@ -18,6 +18,7 @@ struct CommonDefaults {
   std::optional<std::int64_t> layers{};
   /// Key heads by default; nothing: as many as attention heads.
   std::optional<std::int64_t> key_value_heads{};
+  const char* key_value_heads_key = "num_key_value_heads";  ///< key of their number
   bool null_key_value_heads = false;  ///< whether null is allowed, for as many as attention heads
   bool null_head_dim = false;         ///< whether null is allowed as a head size, for the default
   /// Head size by default; nothing: hidden size over attention heads.
@@ -33,6 +34,8 @@ struct CommonDefaults {
   bool takes_ntk_alpha = false;
   /// Whether attention_dropout may be above 0: published by models that are not trained with it here.
   bool ignores_attention_dropout = false;
+  /// Another name that hidden_act may have for what the family's MLPs compute; null: none.
+  const char* own_activation = nullptr;
   const char* rms_norm_eps_key = "rms_norm_eps";
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
@@ -97,14 +100,41 @@ bool read_layer_mixers(const ConfigReader& config, std::string_view other_name, 
                        ModelConfig& model);
 
 /// Reads from layer_types which layers have a window; without the key the kinds stay as they are. Then, if any
-/// has one, its size: `window` without the key sliding_window.
-void read_windows(const ConfigReader& config, std::int64_t window, ModelConfig& model);
+/// has one, its size: `window` without the key sliding_window, or an error if that is nothing.
+void read_windows(const ConfigReader& config, std::optional<std::int64_t> window, ModelConfig& model);
 
 /// Reads the kind of each layer at `key`, and of layers for multi-token prediction behind them if these are
 /// known, which are left out; nothing if the key is missing or null.
 [[nodiscard]] std::optional<std::vector<std::string>> read_layer_kinds(const ConfigReader& config,
                                                                        const char* key,
                                                                        const ModelConfig& model);
+
+/// Two spellings of which layers are of a kind: a list of names at `kinds`, of which `set` is that kind and `unset`
+/// the other; a list of numbers at `flags`, 0 for the other.
+struct LayerSpellings {
+  const char *kinds, *unset, *set, *flags;
+};
+/// Reads whether each layer is of the kind; without either spelling all are as `otherwise`. `flags` is the table that
+/// has the numbers; these must not contradict the names.
+[[nodiscard]] std::vector<bool> read_layers_of_kind(const ConfigReader& config, const ConfigReader& flags,
+                                                    const LayerSpellings& keys, bool otherwise,
+                                                    const ModelConfig& model);
+
+/// The settings that a layer alone has in per_layer_config, as transformers 5 writes it; nothing if it has none.
+[[nodiscard]] std::optional<ConfigReader> settings_of_layer(const ConfigReader& config, int layer);
+
+/// Reads a list of numbers at `key`, one for each layer and perhaps for layers for multi-token prediction behind
+/// them, which are left out; empty without the key.
+[[nodiscard]] std::vector<double> read_numbers_by_layer(const ConfigReader& config, const char* key,
+                                                        const ModelConfig& model);
+
+/// Reads limits of MLPs by layer, behind the silu of gates, from two lists in which 0 is none: those of routed
+/// experts at one key, those of shared experts at the other.
+void read_silu_limits(const ConfigReader& config, const char* experts_key, const char* shared_key,
+                      ModelConfig& model);
+
+/// Refuses a number at `key` other than that at `other`, another spelling of it.
+void expect_same_number(const ConfigReader& config, const char* key, const char* other);
 
 /// Reads the number of layers for multi-token prediction, of which no number of the model depends.
 [[nodiscard]] std::int64_t read_prediction_layers(const ConfigReader& config, const char* key,

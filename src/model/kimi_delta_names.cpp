@@ -21,7 +21,7 @@ void publish_kimi_delta(const ModelConfig& config, int layer, ParameterManifest&
     if (!manifest.find(tensor)) continue;
     const std::string_view rest = name.substr(name.find(kGate) + kGate.size());
     publish_as(layer_tensor_name(layer, fmt::format("{}.{}", block, rest)), {tensor}, manifest,
-               /*is_in_tree=*/false);
+               JoinedIn::kCheckpoints);
   }
   const std::string conv = layer_tensor_name(layer, names::kConv1d);
   const std::int64_t width = config.linear_attention.value_heads * config.linear_attention.value_head_dim;
@@ -29,7 +29,7 @@ void publish_kimi_delta(const ModelConfig& config, int layer, ParameterManifest&
   for (const std::string_view part : {"q_conv1d", "k_conv1d", "v_conv1d"}) {
     const std::array rows{JoinedRows{conv, first, width}};
     manifest.add_joined(layer_tensor_name(layer, fmt::format("{}.{}.weight", block, part)), 1, rows,
-                        /*is_in_tree=*/false);
+                        JoinedIn::kCheckpoints);
     first += width;
   }
 }

@@ -1,9 +1,11 @@
 #include "model/manifest_builder.hpp"
 
+#include "model/blocks/dense_mlp.hpp"
 #include "model/blocks/embedding_and_head.hpp"
 #include "model/blocks/layer_blocks.hpp"
 #include "model/blocks/norms.hpp"
 #include "model/blocks/rotary.hpp"
+#include "model/blocks/shared_expert.hpp"
 
 #include <string>
 #include <utility>
@@ -40,12 +42,16 @@ class ManifestBuilder {
 
 }  // namespace
 
+const blocks::SwigluNames& mlp_of_all_tokens(const ModelConfig& config, int layer) {
+  return config.has_experts(layer) ? blocks::shared_expert::names(config) : blocks::dense_mlp::kNames;
+}
+
 void publish_as(std::string name, const std::vector<std::string>& tensors, ParameterManifest& manifest,
-                bool is_in_tree) {
+                JoinedIn in) {
   std::vector<JoinedRows> parts;
   for (const std::string& tensor : tensors)
     parts.push_back({tensor, 0, manifest[manifest.find(tensor).value()].shape.front()});
-  manifest.add_joined(std::move(name), 1, parts, is_in_tree);
+  manifest.add_joined(std::move(name), 1, parts, in);
 }
 
 ParameterManifest describe_decoder(const ModelConfig& config, DType dtype) {

@@ -65,6 +65,9 @@ enum class RotaryScaling : std::uint8_t {
   /// Pairs before `blend_begin` keep their frequency, those after `blend_end` turn slower, and between them
   /// it is interpolated.
   kYarn,
+  /// Pairs that turn more than `many_turns` times in `original_length` positions keep their frequency, those that
+  /// turn less than `few_turns` times turn `factor` times slower, and between them it is interpolated.
+  kLlama3,
 };
 
 /// Rotary position embedding: pair i of a head's entries turns by theta^(-2i/dim) from position to position.
@@ -76,7 +79,8 @@ struct RotaryConfig {
   double factor = 1;
   /// Pairs, as real numbers, between which frequencies are blended; they differ with kYarn.
   double blend_begin = 0, blend_end = 0;
-  double magnitude = 1;  ///< factor of cosines and sines
+  double original_length = 0, few_turns = 0, many_turns = 0;  ///< numbers of kLlama3
+  double magnitude = 1;                                       ///< factor of cosines and sines
   /// Whether pair i is entries 2i and 2i + 1; otherwise i and i + dim/2.
   bool interleaved = false;
 

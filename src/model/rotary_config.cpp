@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numbers>
 #include <string>
+#include <vector>
 
 namespace sluice {
 namespace {
 
 constexpr const char* kParameters = "rope_parameters";
+constexpr const char* kTheta = "rope_theta";
+constexpr const char* kShares = "partial_rotary_factors";
 // Scaling under which a part of the pairs of a whole head turns, as fast as if all did.
 constexpr const char* kProportional = "proportional";
 // Kinds of layers that may have settings of their own.
@@ -75,6 +79,16 @@ void read_yarn(const ConfigReader& config, const ConfigReader& scaling, RotaryCo
   if (rotary.blend_begin == rotary.blend_end) rotary.blend_end += 0.001;
 }
 
+void read_llama3(const ConfigReader& config, const ConfigReader& scaling, RotaryConfig& rotary) {
+  rotary.scaling = RotaryScaling::kLlama3;
+  rotary.factor = scaling.positive({"factor"});
+  rotary.few_turns = scaling.positive({"low_freq_factor"});
+  rotary.many_turns = scaling.positive({"high_freq_factor"});
+  rotary.original_length = original_length(config, scaling);
+  if (rotary.many_turns <= rotary.few_turns)
+    scaling.refuse("high_freq_factor", fmt::format("more than low_freq_factor = {}", rotary.few_turns));
+}
+
 /// Name of the scaling, at the first of its two keys that is there.
 const char* type_key(const ConfigReader& scaling) {
   return scaling.contains("rope_type") ? "rope_type" : "type";
@@ -85,11 +99,12 @@ void read_scaling(const ConfigReader& config, const ConfigReader& scaling, Rotar
   const std::string type = type_of(scaling);
   if (type == "default") return;
   if (type == "yarn") return read_yarn(config, scaling, rotary);
+  if (type == "llama3") return read_llama3(config, scaling, rotary);
   if (type == kProportional && scaling.positive({"factor"}, 1.0) == 1) return;
   if (type != "linear")
     scaling.refuse(
         type_key(scaling),
-        "'default', 'linear', 'yarn' or 'proportional' with factor 1: no other scaling is supported");
+        "'default', 'linear', 'yarn', 'llama3' or 'proportional' with factor 1: no other scaling is supported");
   rotary.scaling = RotaryScaling::kLinear;
   rotary.factor = scaling.positive({"factor"});
 }
@@ -103,13 +118,50 @@ std::optional<ConfigReader> nested_settings(const ConfigReader& config, const ch
   return nested;
 }
 
+/// Entries that turn of a head, by the share of it that `key` of `holder` says; with an odd number of pairs if
+/// `may_be_odd`.
+std::int64_t turning_entries(const ConfigReader& holder, const char* key, double share, std::int64_t head_dim,
+                             bool may_be_odd = false) {
+  if (share <= 0 || share > 1) holder.refuse(key, "a number above 0, at most 1");
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+  if (dim < 2 || (dim % 2 != 0 && !may_be_odd))
+    holder.refuse(key, fmt::format("an even part of head_dim = {}", head_dim));
+  return dim;
+}
+
+/// The number in a list that has one for each layer, the same for all layers of a kind.
+double number_of_kind(const ConfigReader& config, const char* key, AttentionKind kind,
+                      const ModelConfig& model) {
+  const std::vector<double> numbers = read_numbers_by_layer(config, key, model);
+  const std::int64_t first = std::ranges::find(model.attention, kind) - model.attention.begin();
+  for (std::size_t layer = 0; layer < numbers.size(); ++layer)
+    if (model.attention[layer] == kind && numbers[layer] != numbers[static_cast<std::size_t>(first)])
+      config.refuse(key, "one number for all layers of a kind in layer_types");
+  return numbers[static_cast<std::size_t>(first)];
+}
+
+/// The settings of layers of a kind: theta of `thetas`, shares of `config`, and this scaling.
+RotaryConfig read_lists(const ConfigReader& config, const ConfigReader& thetas,
+                        const std::optional<ConfigReader>& scaling, double theta, AttentionKind kind,
+                        const ModelConfig& model) {
+  RotaryConfig rotary;
+  rotary.theta = thetas.holds_list(kTheta) ? number_of_kind(thetas, kTheta, kind, model)
+                                           : thetas.positive({kTheta}, theta);
+  if (rotary.theta <= 0) thetas.refuse(kTheta, "numbers above 0");
+  const bool has_shares = !config.numbers({kShares}).empty();
+  rotary.dim = turning_entries(
+      config, kShares, has_shares ? number_of_kind(config, kShares, kind, model) : 1.0, model.head_dim);
+  if (scaling) read_scaling(config, *scaling, rotary);
+  return rotary;
+}
+
 RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigReader& config,
                        const CommonDefaults& defaults, std::int64_t head_dim) {
   const auto holder = [&](const char* key) -> const ConfigReader& {
     return nested && nested->contains(key) ? *nested : config;
   };
   RotaryConfig rotary;
-  rotary.theta = holder("rope_theta").positive({"rope_theta"}, defaults.rope_theta);
+  rotary.theta = holder(kTheta).positive({kTheta}, defaults.rope_theta);
 
   constexpr const char* kShare = "partial_rotary_factor";
   // Beside all other keys null is the whole head, whatever the default.
@@ -118,11 +170,8 @@ RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigRe
   const double share =
       is_whole ? 1.0 : holder(kShare).number({kShare}, defaults.partial_rotary_factor.value_or(1.0));
   if (!defaults.partial_rotary_factor && share != 1.0) holder(kShare).refuse(kShare, "1");
-  if (share <= 0 || share > 1) holder(kShare).refuse(kShare, "a number above 0, at most 1");
   const bool is_proportional = nested && type_of(*nested) == kProportional;
-  rotary.dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
-  if (rotary.dim < 2 || (rotary.dim % 2 != 0 && !is_proportional))
-    holder(kShare).refuse(kShare, fmt::format("an even part of head_dim = {}", head_dim));
+  rotary.dim = turning_entries(holder(kShare), kShare, share, head_dim, is_proportional);
   if (nested && defaults.takes_ntk_alpha && type_of(*nested) == "dynamic" && nested->has("alpha")) {
     const auto dim = static_cast<double>(rotary.dim);
     static_cast<void>(nested->positive({"factor"}));  // asked for by transformers, and without an effect
@@ -192,6 +241,33 @@ void read_rotary_of_kinds(const ConfigReader& config, const ConfigReader& all, M
   const bool has_full = std::ranges::count(model.attention, AttentionKind::kFull) > 0;
   model.rotary = read(has_full ? kFull : kSliding);
   if (has_windows && has_full) model.sliding_rotary = read(kSliding);
+}
+
+void read_rotary_by_layer(const ConfigReader& config, double theta, ModelConfig& model) {
+  const std::optional<ConfigReader> parameters = config.object({kParameters});
+  if (parameters && parameters->holds_objects()) {
+    for (const char* key : {kTheta, kShares})
+      if (config.contains(key))
+        config.refuse(key, fmt::format("none, beside those by kind of layer in {}", kParameters));
+    return read_rotary_by_kind(config, "{}", model, 1.0);
+  }
+  const std::optional<ConfigReader> scaling = nested_settings(config, "rope_scaling");
+  for (const char* key : {kTheta, "partial_rotary_factor"})
+    if (scaling && scaling->contains(key)) scaling->refuse(key, "none, as lists by layer have it");
+  const bool has_full = std::ranges::count(model.attention, AttentionKind::kFull) > 0;
+  const bool has_windows = std::ranges::count(model.attention, AttentionKind::kSliding) > 0;
+  const auto read = [&](AttentionKind kind) {
+    const bool is_full = kind == AttentionKind::kFull;
+    const RotaryConfig rotary =
+        read_lists(config, config, is_full ? scaling : std::nullopt, theta, kind, model);
+    if (parameters && !parameters->is_empty() &&
+        rotary != read_lists(config, parameters->contains(kTheta) ? *parameters : config,
+                             is_full ? parameters : std::nullopt, theta, kind, model))
+      config.refuse(kParameters, "what rope_theta and rope_scaling say beside it: transformers ignores it");
+    return rotary;
+  };
+  model.rotary = read(has_full ? AttentionKind::kFull : AttentionKind::kSliding);
+  if (has_windows && has_full) model.sliding_rotary = read(AttentionKind::kSliding);
 }
 
 double rotary_dim_share(const ConfigReader& config, std::int64_t default_head_dim) {

@@ -27,6 +27,12 @@ void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, Mode
 void read_rotary_of_kinds(const ConfigReader& config, const ConfigReader& all, ModelConfig& model,
                           std::optional<double> partial_rotary_factor);
 
+/// Reads the settings of each kind of layer as read_rotary_by_kind() does, or from lists, of which layers of one kind
+/// have equal entries: rope_theta, perhaps one number for all layers and `theta` without the key, and
+/// partial_rotary_factors. rope_scaling is that of full attention then; rope_parameters with other numbers than these
+/// are refused, as transformers ignores them.
+void read_rotary_by_layer(const ConfigReader& config, double theta, ModelConfig& model);
+
 /// Share of a head that is rotated, from rotary_dim, a number of its head_dim entries; 1 without that key.
 [[nodiscard]] double rotary_dim_share(const ConfigReader& config, std::int64_t default_head_dim);
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 
@@ -19,8 +20,13 @@ ModelConfig read_wrapped_config(const ConfigReader& config, const std::vector<st
     text->refuse("model_type", fmt::format("'{}'", fmt::join(text_types, "' or '")));
   ModelConfig model = read(*text);
   model.quantized = model.quantized || is_quantized;
-  if (tied == TiedBy::kWrapper)
-    model.tie_word_embeddings = config.boolean({"tie_word_embeddings"}, model.tie_word_embeddings);
+  if (tied != TiedBy::kText) {
+    constexpr const char* kTied = "tie_word_embeddings";
+    const bool by_text =
+        std::exchange(model.tie_word_embeddings, config.boolean({kTied}, model.tie_word_embeddings));
+    if (tied == TiedBy::kBoth && text->has(kTied) && by_text != model.tie_word_embeddings)
+      config.refuse(kTied, fmt::format("{}, as in text_config", by_text));
+  }
   if (!text->has("dtype") && !text->has("torch_dtype")) model.published_dtype = read_published_dtype(config);
   return model;
 }

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// Which tie_word_embeddings counts if both the wrapper and the text model have the key.
-enum class TiedBy : std::uint8_t { kWrapper, kText };
+/// Which tie_word_embeddings counts if both the wrapper and the text model have the key; kBoth: the two must agree.
+enum class TiedBy : std::uint8_t { kWrapper, kText, kBoth };
 
 /// Reads the object `text_config` by `read`; its model_type is one of `text_types`, the first of them if
 /// missing. Element type and quantisation may be set in the wrapper. Error(kBadData) for another model_type,

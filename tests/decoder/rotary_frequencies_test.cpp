@@ -63,5 +63,26 @@ TEST(RotaryFrequencies, of_yarn_stay_divide_or_blend) {
                       1.26491104e-05F, 2.24936525e-06F});
 }
 
+TEST(RotaryFrequencies, of_llama3_stay_divide_or_blend) {
+  expect_frequencies({{"rope_type", "llama3"},
+                      {"rope_theta", 10000.0},
+                      {"factor", 4.0},
+                      {"original_max_position_embeddings", 32},
+                      {"low_freq_factor", 0.5},
+                      {"high_freq_factor", 2.0}},
+                     1,
+                     {1.0F, 0.254647911F, 0.0254647899F, 0.00790569466F, 0.00249999994F, 0.000790569466F,
+                      0.000250000012F, 7.90569466e-05F});
+  expect_frequencies({{"rope_type", "llama3"},
+                      {"rope_theta", 5e6},
+                      {"factor", 2.0},
+                      {"original_max_position_embeddings", 131072},
+                      {"low_freq_factor", 1.0},
+                      {"high_freq_factor", 32.0}},
+                     1,
+                     {1.0F, 0.14542155F, 0.0211474262F, 0.00307529117F, 0.000283686444F, 3.28913666e-05F,
+                      4.72870806e-06F, 6.87656041e-07F});
+}
+
 }  // namespace
 }  // namespace sluice

@@ -302,6 +302,42 @@ TEST(KeyMap, a_joined_tensor_is_published_in_place_of_those_that_it_is_joined_fr
     EXPECT_EQ(counts, std::vector<int>(counts.size(), 1)) << manifest[tensor].name;
 }
 
+TEST(KeyMap, a_tensor_that_the_module_tree_alone_has_joined_is_published_in_its_parts) {
+  ParameterManifest manifest;
+  for (const char* name : {"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.up_proj.weight"})
+    manifest.add({name, {3, kHidden}, DType::kBFloat16, Role::kDenseMlp, 0, TensorKind::kParameter, ""});
+  const std::string joined = "model.layers.0.mlp.gate_up_proj.weight";
+  const std::array<JoinedRows, 2> rows{JoinedRows{"model.layers.0.mlp.gate_proj.weight", 0, 3},
+                                       JoinedRows{"model.layers.0.mlp.up_proj.weight", 0, 3}};
+  manifest.add_joined(joined, 1, rows, JoinedIn::kTree);
+  const KeyMap keys(manifest);
+  const std::vector<PublishedTensor> published = keys.published(ExpertLayout::kPerExpert);
+  ASSERT_EQ(published.size(), 2U);
+  EXPECT_EQ(published[0].name, "model.layers.0.mlp.gate_proj.weight");
+  EXPECT_EQ(std::get<KeyTarget>(keys.resolve(joined)).shape, (std::vector<std::int64_t>{6, kHidden}));
+  EXPECT_EQ(manifest.joined_in_tree(1)->name, joined);
+}
+
+TEST(KeyMap, experts_by_projection_have_three_tensors_a_layer_in_either_layout) {
+  ParameterManifest manifest = small_moe();
+  manifest.set_published_experts(kStepExperts);
+  manifest.set_experts_by_projection();
+  const KeyMap keys(manifest);
+  const std::string block = "model.layers.0.moe.";
+  for (const ExpertLayout layout : {ExpertLayout::kPerExpert, ExpertLayout::kFused}) {
+    const std::vector<PublishedTensor> published = keys.published(layout);
+    EXPECT_EQ(published[1].name, block + "gate.weight");
+    EXPECT_EQ(published[2].name, block + "gate_proj.weight");
+    EXPECT_EQ(published[3].name, block + "up_proj.weight");
+    EXPECT_EQ(published[4].name, block + "down_proj.weight");
+    EXPECT_EQ(published[3].target.shape, (std::vector<std::int64_t>{kExperts, kWidth, kHidden}));
+    for (const PublishedTensor& tensor : published)
+      EXPECT_EQ(std::get<KeyTarget>(keys.resolve(tensor.name)).ranges, tensor.target.ranges) << tensor.name;
+    for (const auto& [tensor, counts] : coverage(keys, layout))
+      EXPECT_EQ(counts, std::vector<int>(counts.size(), 1)) << manifest[tensor].name;
+  }
+}
+
 TEST(KeyMap, transposed_experts_have_two_tensors_a_layer_and_no_other_names) {
   ParameterManifest manifest = small_moe();
   manifest.set_transposed_experts();

@@ -136,8 +136,24 @@ TEST(RotaryConfig, settings_of_some_layers_are_refused) {
                        });
 }
 
+TEST(RotaryConfig, llama3_blends_by_turns) {
+  json scaling{{"rope_type", "llama3"}, {"factor", 4.0}, {"low_freq_factor", 0.5}, {"high_freq_factor", 2.0}};
+  const RotaryConfig rotary = read({{"rope_parameters", scaling}, {"max_position_embeddings", 128}});
+  EXPECT_EQ(rotary.scaling, RotaryScaling::kLlama3);
+  EXPECT_EQ(rotary.factor, 4);
+  EXPECT_EQ(rotary.few_turns, 0.5);
+  EXPECT_EQ(rotary.many_turns, 2);
+  EXPECT_EQ(rotary.original_length, 128);
+  scaling["original_max_position_embeddings"] = 32;
+  EXPECT_EQ(read({{"rope_parameters", scaling}}).original_length, 32);
+  scaling["high_freq_factor"] = 0.5;
+  expect_scaling_refused(scaling, {"high_freq_factor", "found 0.5", "more than low_freq_factor = 0.5"});
+  scaling.erase("low_freq_factor");
+  expect_scaling_refused(scaling, {"'low_freq_factor' is missing"});
+}
+
 TEST(RotaryConfig, other_scalings_are_refused_by_name) {
-  for (const char* type : {"dynamic", "longrope", "llama3", "mrope", "su"}) {
+  for (const char* type : {"dynamic", "longrope", "mrope", "su"}) {
     expect_scaling_refused({{"rope_type", type}, {"factor", 4.0}},
                            {"rope_parameters: rope_type", type, "'default', 'linear', 'yarn'"});
     expect_scaling_refused({{"type", type}}, {"rope_parameters: type", type, "'default', 'linear', 'yarn'"});

@@ -17,6 +17,9 @@ std::string scaling_text(const RotaryConfig& rotary) {
     case RotaryScaling::kYarn:
       return fmt::format("yarn, factor {}, blend from pair {} to {}, magnitude {}", rotary.factor,
                          rotary.blend_begin, rotary.blend_end, rotary.magnitude);
+    case RotaryScaling::kLlama3:
+      return fmt::format("llama3, factor {}, blend from {} to {} turns in {}", rotary.factor,
+                         rotary.few_turns, rotary.many_turns, rotary.original_length);
   }
   return "?";
 }

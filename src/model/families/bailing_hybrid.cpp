@@ -16,7 +16,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace sluice {
 namespace {
@@ -40,12 +39,8 @@ void refuse_other_lings(const ConfigReader& given) {
 
 /// Refuses what contradicts another spelling of it, or has no value.
 void refuse_other_spellings(const ConfigReader& config) {
-  for (const auto& [key, other] : {std::pair("num_expert_group", "n_group"),
-                                   std::pair("num_experts_per_token", "num_experts_per_tok")}) {
-    if (!config.contains(key)) continue;
-    const std::int64_t number = config.integer({key}), expected = config.integer({other}, number);
-    if (number != expected) config.refuse(key, fmt::format("{} = {}", other, expected));
-  }
+  expect_same_number(config, "num_expert_group", "n_group");
+  expect_same_number(config, "num_experts_per_token", "num_experts_per_tok");
   if (config.is_null("num_nextn_predict_layers")) config.refuse("num_nextn_predict_layers", "an integer");
 }
 
@@ -69,30 +64,6 @@ void read_grouped_mixers(const ConfigReader& config, ModelConfig& model) {
   if (*linear.least_log_decay >= 0) config.refuse("kda_lower_bound", "a number below 0");
 }
 
-/// Limits of each layer at `key`, 0 for none, as far as the file has any.
-std::vector<double> read_limits_by_layer(const ConfigReader& config, const char* key,
-                                         const ModelConfig& model) {
-  std::vector<double> limits = config.numbers({key});
-  const std::int64_t behind = std::ssize(limits) - model.layer_count();
-  if (!limits.empty() && behind != 0 && behind != model.prediction_layers)
-    config.refuse(key, fmt::format("one for each of {} layers", model.layer_count()));
-  if (std::ranges::any_of(limits, [](double limit) { return limit < 0; }))
-    config.refuse(key, "limits above 0, or 0 for none");
-  limits.resize(model.layers.size());
-  return limits;
-}
-
-void read_clamps(const ConfigReader& config, ModelConfig& model) {
-  const std::vector<double> experts = read_limits_by_layer(config, "expert_swiglu_limit_list", model),
-                            shared = read_limits_by_layer(config, "share_expert_swiglu_limit_list", model);
-  if (std::ranges::count(experts, 0.0) + std::ranges::count(shared, 0.0) ==
-      std::ssize(experts) + std::ssize(shared))
-    return;
-  model.swiglu_clamp = SwigluClamp::kSilu;
-  for (std::size_t layer = 0; layer < experts.size(); ++layer)
-    model.limits_by_layer.push_back({.experts = experts[layer], .shared_expert = shared[layer]});
-}
-
 /// Publishes all tensors of a layer's mixer under `attention`.
 void publish_ling_mixer(const ModelConfig& config, int layer, ParameterManifest& manifest) {
   const AttentionKind kind = config.attention[static_cast<std::size_t>(layer)];
@@ -105,7 +76,7 @@ void publish_ling_mixer(const ModelConfig& config, int layer, ParameterManifest&
         layer_tensor_name(layer, fmt::format("attention{}", tensor.name.substr(tensor.name.find('.'))));
     const bool is_output = tensor.name == blocks::latent_attention::kOProj,
                is_dense = is_output && kind == AttentionKind::kLatent;
-    publish_as(is_dense ? dense : plain, {own}, manifest, /*is_in_tree=*/false);
+    publish_as(is_dense ? dense : plain, {own}, manifest, JoinedIn::kCheckpoints);
     if (is_output && !is_dense) manifest.add_other_name(dense, plain);  // as transformers writes it
   }
 }
@@ -135,7 +106,7 @@ ModelConfig read_bailing_hybrid_config(const ConfigReader& config) {
   model.intermediate_size = config.integer({"intermediate_size"});
   read_bailing_experts(config, {.normalize = true, .groups = 8, .chosen_groups = 4, .scale = 2.5}, model);
   read_first_dense_layers(config, 2, model);
-  read_clamps(config, model);
+  read_silu_limits(config, "expert_swiglu_limit_list", "share_expert_swiglu_limit_list", model);
   return model;
 }
 
@@ -143,7 +114,7 @@ ParameterManifest describe_bailing_hybrid(const ModelConfig& config, DType dtype
   ParameterManifest manifest = describe_decoder(config, dtype);
   manifest.set_published_experts(kBailingExperts);
   publish_as("model.word_embeddings.weight", {std::string(blocks::embedding_and_head::kEmbedding)}, manifest,
-             /*is_in_tree=*/false);
+             JoinedIn::kCheckpoints);
   for (int layer = 0; layer < config.layer_count(); ++layer) publish_ling_mixer(config, layer, manifest);
   manifest.add_foreign_part(ForeignPart::kMultiTokenPrediction);
   return manifest;

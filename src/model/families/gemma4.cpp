@@ -51,14 +51,11 @@ AttentionHeads heads_of(const ConfigReader& config, const ModelConfig& model, in
   AttentionHeads heads{model.attention_heads, model.key_value_heads, model.head_dim,
                        is_full && shares_values};
   const ConfigReader optional = config.with(Nulls::kAbsent);
-  if (const std::optional<ConfigReader> all = config.object({"per_layer_config"})) {
-    const std::string key = fmt::to_string(layer);
-    if (const std::optional<ConfigReader> own = all->object({key.c_str()})) {
-      heads.size = own->integer({"head_dim"}, heads.size);
-      heads.keys_and_values = own->integer({"num_key_value_heads"}, heads.keys_and_values);
-      expect_heads(*own, "head_dim", "num_key_value_heads", heads);
-    }
-  } else if (is_full) {
+  if (const std::optional<ConfigReader> own = settings_of_layer(config, layer)) {
+    heads.size = own->integer({"head_dim"}, heads.size);
+    heads.keys_and_values = own->integer({"num_key_value_heads"}, heads.keys_and_values);
+    expect_heads(*own, "head_dim", "num_key_value_heads", heads);
+  } else if (is_full && !config.has("per_layer_config")) {
     heads.size = optional.integer({"global_head_dim"}, 512);
     if (shares_values)
       heads.keys_and_values = optional.integer({"num_global_key_value_heads"}, heads.keys_and_values);

@@ -1,7 +1,5 @@
 #include "model/families/granitemoehybrid.hpp"
 
-#include "model/blocks/dense_mlp.hpp"
-#include "model/blocks/shared_expert.hpp"
 #include "model/common_config.hpp"
 #include "model/families/granitemoe.hpp"
 #include "model/manifest_builder.hpp"
@@ -68,9 +66,7 @@ ModelConfig read_granitemoehybrid_config(const ConfigReader& config) {
 ParameterManifest describe_granitemoehybrid(const ModelConfig& config, DType dtype) {
   ParameterManifest manifest = describe_granitemoe(config, dtype);
   for (int layer = 0; layer < config.layer_count(); ++layer) {
-    const bool is_dense = config.layers[static_cast<std::size_t>(layer)] == MlpKind::kDense;
-    const blocks::SwigluNames& names =
-        is_dense ? blocks::dense_mlp::kNames : blocks::shared_expert::names(config);
+    const blocks::SwigluNames& names = mlp_of_all_tokens(config, layer);
     const auto name = [&](std::string_view tensor) { return layer_tensor_name(layer, tensor); };
     publish_as(name("shared_mlp.input_linear.weight"), {name(names.gate_proj), name(names.up_proj)},
                manifest);

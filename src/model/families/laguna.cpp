@@ -87,7 +87,7 @@ ParameterManifest describe_laguna(const ModelConfig& config, DType dtype) {
       const auto name = [&](const char* module) {
         return layer_tensor_name(layer, fmt::format("mlp.{}.{}.weight", module, projection));
       };
-      publish_as(name("shared_expert"), {name("shared_experts")}, manifest, /*is_in_tree=*/false);
+      publish_as(name("shared_expert"), {name("shared_experts")}, manifest, JoinedIn::kCheckpoints);
     }
   }
   return manifest;
