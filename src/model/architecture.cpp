@@ -29,6 +29,7 @@
 #include "model/families/mellum.hpp"
 #include "model/families/mimo_v2_flash.hpp"
 #include "model/families/minimax_m2.hpp"
+#include "model/families/minimax_m3.hpp"
 #include "model/families/mistral4.hpp"
 #include "model/families/mixtral.hpp"
 #include "model/families/nemotron_h.hpp"
@@ -80,6 +81,8 @@ constexpr std::array kArchitectures{
     Architecture{"mellum", read_mellum_config, describe_glm4_moe},
     Architecture{"mimo_v2_flash", read_mimo_v2_flash_config, describe_mimo_v2_flash},
     Architecture{"minimax_m2", read_minimax_m2_config, describe_minimax_m2},
+    Architecture{"minimax_m3_vl", read_minimax_m3_vl_config, describe_minimax_m3_vl},
+    Architecture{"minimax_m3_vl_text", read_minimax_m3_vl_text_config, describe_minimax_m3_vl_text},
     Architecture{"mistral3", read_mistral3_config, describe_mistral3},
     Architecture{"mistral4", read_mistral4_config, describe_decoder},
     Architecture{"mixtral", read_mixtral_config, describe_mixtral},
@@ -106,8 +109,6 @@ constexpr std::array kUnbuilt{
             "compressed attention, several residual streams, and layers that choose experts by a table"},
     Unbuilt{"glm5_next", "several residual streams, and an indexer of pooled keys"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
-    Unbuilt{"minimax_m3", "attention to chosen blocks of keys"},
-    Unbuilt{"minimax_m3_vl", "attention to chosen blocks of keys"},
     Unbuilt{"qwen4_exp", "several residual streams, and tables of n-grams"},
     Unbuilt{"step3p5", "rotary settings by layer"},
     Unbuilt{"step3p7", "rotary settings by layer"},

@@ -1,25 +1,15 @@
 """layer_scalar of Gemma 4 is a constant: it keeps its published type and its bits from file to file, and no step
-moves it. The parts that its directory has beside the language model are carried along.
-"""
+moves it."""
 import json
 import unittest
 
 import checkpoint
-import h5py
 import numpy as np
-from program import FIXTURES, JobTest, reference_job, sluice
+from program import FIXTURES, JobTest, sluice
 from saving import STEPS, SavingTest
 from suite import run_job
 
 MODEL = FIXTURES / "gemma4-tiny"
-# Of a vision tower and its projector, as transformers writes those of a small one.
-TOWER = {"model.embed_vision.embedding_projection.weight": (16, 16), "model.vision_tower.patch_embedder.input_proj.weight": (16, 48),
-         "model.vision_tower.patch_embedder.position_embedding_table": (2, 16, 16)} | {
-             f"model.vision_tower.encoder.layers.0.{name}.weight": shape for name, shape in {
-                 "input_layernorm": (16,), "mlp.down_proj.linear": (16, 24), "mlp.gate_proj.linear": (24, 16), "mlp.up_proj.linear": (24, 16),
-                 "post_attention_layernorm": (16,), "post_feedforward_layernorm": (16,), "pre_feedforward_layernorm": (16,),
-                 "self_attn.k_norm": (8,), "self_attn.k_proj.linear": (16, 16), "self_attn.o_proj.linear": (16, 16),
-                 "self_attn.q_norm": (8,), "self_attn.q_proj.linear": (16, 16), "self_attn.v_proj.linear": (16, 16)}.items()}
 
 
 def config():
@@ -111,45 +101,6 @@ class Resumed(GemmaTest):
         self.assertEqual(list(found), list(expected))
         for step, loss in expected.items():
             self.assertAlmostEqual(found[step], loss, delta=1e-4)
-
-
-class Carried(JobTest):
-    """Beside a vision tower."""
-
-    def wrapped(self):
-        tensors = {"model.language_model." + name.removeprefix("model."): tensor
-                   for name, tensor in checkpoint.read_tensors(MODEL / "model.safetensors").items()}
-        numbers = np.random.default_rng(1)
-        for number, (name, shape) in enumerate(TOWER.items()):
-            values = numbers.normal(0, 0.1, shape).astype("<f4")
-            data = values if number % 2 else values.view("<u4") >> 16
-            tensors[name] = ("F32", shape, values.tobytes()) if number % 2 else ("BF16", shape, data.astype("<u2").tobytes())
-        whole = {"architectures": ["Gemma4ForConditionalGeneration"], "model_type": "gemma4", "text_config": config(),
-                 "tie_word_embeddings": True, "vision_config": {"model_type": "gemma4_vision", "hidden_size": 16}}
-        return checkpoint.write_model(self.directory / "model", tensors, whole), tensors
-
-    def test_a_load_and_an_export_keep_every_byte(self):
-        model, tensors = self.wrapped()
-        for ranks, experts in ((1, "source"), (3, "fused")):
-            with self.subTest(ranks=ranks):
-                out = self.directory / f"out-{ranks}"
-                job = self.write_job(f"{ranks}.toml", job={"kind": "export"}, model={"path": model}, export={"path": out, "experts": experts})
-                self.expect(run_job(ranks, job), 0, "vision tower")
-                self.assertEqual(checkpoint.read_tensors(out / "model.safetensors"), tensors)
-
-    def test_training_has_the_loss_of_the_language_model_and_leaves_the_tower_as_it_is(self):
-        model, tensors = self.wrapped()
-        out = self.directory / "out"
-        tables = reference_job(MODEL.name, train={"steps": 1}, optimizer={"learning_rate": 0.1}, export={"path": out, "at_end": True})
-        tables["model"]["path"] = model
-        job = self.write_job(**tables)
-        self.expect(run_job(3, job), 0)
-        with h5py.File(self.output_of(job) / "metrics.h5") as metrics, h5py.File(MODEL / "reference.h5") as reference:
-            self.assertAlmostEqual(metrics["train/loss"][0], reference["train/loss"][0], delta=2e-5)
-        after = checkpoint.read_tensors(out / "model.safetensors")
-        self.assertEqual(after.keys(), tensors.keys())
-        kept = {name for name in tensors if after[name] == tensors[name]}
-        self.assertEqual(kept, {*TOWER, *(name for name in tensors if name.endswith("layer_scalar"))})
 
 
 if __name__ == "__main__":

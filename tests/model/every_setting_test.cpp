@@ -31,6 +31,15 @@ const std::map<std::string, std::string> kWithoutNumbers{
     {"num_mtp_modules", "another spelling"},
     {"max_window_layers", "layers from there on have no window that is computed"},
     {"index_topk", "limit on the length of sequences"},
+    {"index_topk_blocks", "limit on the length of sequences"},
+    {"index_block_size", "limit on the length of sequences"},
+    {"sparse_topk_blocks", "limit on the length of sequences"},
+    {"sparse_block_size", "limit on the length of sequences"},
+    {"sparse_attention_freq", "layers that have an indexer, which is not computed"},
+    {"sparse_disable_index_value", "what such a layer may not have"},
+    {"minimax_m3-tiny/layer_types/0", "layers that have an indexer"},
+    {"minimax_m3-tiny/layer_types/1", "layers that have an indexer"},
+    {"minimax_m3-tiny/layer_types/2", "layers that have an indexer"},
     {"llama_4_scaling_beta", "growth of queries behind that limit"},
     {"attention_dropout", "no block applies it"},
     {"mamba_chunk_size", "tokens that are computed at once"},
@@ -121,9 +130,9 @@ void add_words(const json& value, const std::string& key, std::set<std::string>&
       add_words(item, key, out);
 }
 
-/// Directories of the models that have a reference, and of one whose published config has other keys than these.
+/// Directories of the models that have a reference, and of those whose published configs have other keys than these.
 std::vector<std::string> known_models() {
-  std::vector<std::string> names{"configs/gemma-4-26B-A4B"};
+  std::vector<std::string> names{"configs/gemma-4-26B-A4B", "configs/MiniMax-M3"};
   for (const auto& directory : std::filesystem::directory_iterator(fixture_folder()))
     if (std::filesystem::exists(directory.path() / "reference.h5"))
       names.push_back(directory.path().filename());
