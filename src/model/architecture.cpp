@@ -39,6 +39,7 @@
 #include "model/families/qwen3_5.hpp"
 #include "model/families/qwen3_next.hpp"
 #include "model/families/solar_open.hpp"
+#include "model/families/step3p7.hpp"
 #include "model/manifest_builder.hpp"
 #include "model/model_directory.hpp"
 #include "model/unknown_keys.hpp"
@@ -97,6 +98,8 @@ constexpr std::array kArchitectures{
     Architecture{"qwen3_5_moe_text", read_qwen3_5_moe_text_config, describe_qwen3_5_text},
     Architecture{"qwen3_next", read_qwen3_next_config, describe_qwen3_next},
     Architecture{"solar_open", read_solar_open_config, describe_decoder},
+    Architecture{"step3p5", read_step3p5_config, describe_step3p5},
+    Architecture{"step3p7", read_step3p7_config, describe_step3p7},
 };
 
 /// A published mixture of experts that is not computed, and the blocks that it would take.
@@ -110,8 +113,6 @@ constexpr std::array kUnbuilt{
     Unbuilt{"glm5_next", "several residual streams, and an indexer of pooled keys"},
     Unbuilt{"longcat_flash", "two attentions a layer, and experts that compute nothing"},
     Unbuilt{"qwen4_exp", "several residual streams, and tables of n-grams"},
-    Unbuilt{"step3p5", "rotary settings by layer"},
-    Unbuilt{"step3p7", "rotary settings by layer"},
 };
 
 const Architecture& find_architecture(const ConfigReader& reader) {

@@ -133,6 +133,7 @@ std::int64_t turning_entries(const ConfigReader& holder, const char* key, double
 double number_of_kind(const ConfigReader& config, const char* key, AttentionKind kind,
                       const ModelConfig& model) {
   const std::vector<double> numbers = read_numbers_by_layer(config, key, model);
+  if (numbers.empty()) config.refuse(key, fmt::format("one for each of {} layers", model.layer_count()));
   const std::int64_t first = std::ranges::find(model.attention, kind) - model.attention.begin();
   for (std::size_t layer = 0; layer < numbers.size(); ++layer)
     if (model.attention[layer] == kind && numbers[layer] != numbers[static_cast<std::size_t>(first)])

@@ -62,7 +62,7 @@ inline auto generated_models() {
       "solar_open-tiny", "mellum-tiny", "exaone_moe-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny",
       "laguna-tiny", "bailing_hybrid-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny",
       "nemotron_h-latent-tiny", "kimi_linear-tiny", "hunyuan_v1_moe-tiny", "cohere2_moe-tiny",
-      "cohere2_moe-rms-tiny", "mimo_v2_flash-tiny", "minimax_m3-tiny");
+      "cohere2_moe-rms-tiny", "mimo_v2_flash-tiny", "minimax_m3-tiny", "step3p5-tiny");
 }
 inline std::string name_of_model(const testing::TestParamInfo<std::string>& instance) {
   std::string name = instance.param;

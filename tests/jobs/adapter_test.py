@@ -26,7 +26,7 @@ FAMILIES = {"qwen3_next": "qwen3_next-tiny", "bailing_moe_v2": "bailing_moe_v2-t
             "lfm2_moe": "lfm2_moe-tiny", "granitemoe": "granitemoe-tiny", "afmoe": "afmoe-tiny", "laguna": "laguna-tiny", "bailing_hybrid": "bailing_hybrid-tiny",
             "granitemoehybrid": "granitemoehybrid-tiny", "gemma4": "gemma4-tiny", "nemotron_h": "nemotron_h-tiny", "nemotron_h-latent": "nemotron_h-latent-tiny",
             "kimi_linear": "kimi_linear-tiny",
-            "hunyuan_v1_moe": "hunyuan_v1_moe-tiny", "minimax_m3": "minimax_m3-tiny", "cohere2_moe": "cohere2_moe-tiny", "mimo_v2_flash": "mimo_v2_flash-tiny"}
+            "hunyuan_v1_moe": "hunyuan_v1_moe-tiny", "minimax_m3": "minimax_m3-tiny", "step3p5": "step3p5-tiny", "cohere2_moe": "cohere2_moe-tiny", "mimo_v2_flash": "mimo_v2_flash-tiny"}
 ADAPTERS |= FAMILIES
 HEAD_COPY = "base_model.model.lm_head.base_layer.weight"  # PEFT keeps the base's head beside its adapter
 

@@ -12,7 +12,7 @@ from suite import run_job
 
 PROJECTIONS = ("gate", "up", "down")
 FAMILIES = ["bailing_moe_v2-tiny", "deepseek_v2-tiny", "deepseek_v3-tiny", "dots1-tiny", "ernie4_5_moe-tiny", "glm4_moe-tiny",
-            "glm4_moe_lite-tiny", "gpt_oss-tiny-square", "hy_v3-tiny", "minimax_m2-tiny", "mistral4-tiny", "olmoe-tiny", "qwen2_moe-tiny", "qwen3_next-tiny", "solar_open-tiny", "mellum-tiny", "exaone_moe-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny", "laguna-tiny", "bailing_hybrid-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny", "nemotron_h-latent-tiny", "kimi_linear-tiny", "hunyuan_v1_moe-tiny", "minimax_m3-tiny", "cohere2_moe-tiny", "cohere2_moe-rms-tiny", "mimo_v2_flash-tiny"]
+            "glm4_moe_lite-tiny", "gpt_oss-tiny-square", "hy_v3-tiny", "minimax_m2-tiny", "mistral4-tiny", "olmoe-tiny", "qwen2_moe-tiny", "qwen3_next-tiny", "solar_open-tiny", "mellum-tiny", "exaone_moe-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny", "laguna-tiny", "bailing_hybrid-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny", "nemotron_h-latent-tiny", "kimi_linear-tiny", "hunyuan_v1_moe-tiny", "minimax_m3-tiny", "step3p5-tiny", "cohere2_moe-tiny", "cohere2_moe-rms-tiny", "mimo_v2_flash-tiny"]
 
 
 def read_model(directory):

@@ -119,11 +119,11 @@ class TooLarge(JobTest):
 
 class Layouts(JobTest):
     """Every published layout reaches the shards."""
-    PARAMETERS = {"bailing_moe_v2-tiny": 103416, "qwen3_next-tiny": 106452, "deepseek_v2-tiny": 97848, "deepseek_v3-tiny": 96126, "deepseek_v32-tiny": 74444, "glm_moe_dsa-tiny": 98370, "glm4_moe_lite-tiny": 93756, "dots1-tiny": 94740, "ernie4_5_moe-tiny": 81880, "glm4_moe-tiny": 103800, "gpt_oss-tiny": 122168, "gpt_oss-tiny-square": 42900, "hy_v3-tiny": 103416, "minimax_m2-tiny": 80392, "mistral4-tiny": 97848, "mixtral-tiny": 70600, "olmoe-tiny": 70720, "qwen2_moe-tiny": 72880, "qwen3-tiny-tied": 199296, "solar_open-tiny": 82312, "mellum-tiny": 38100, "exaone_moe-tiny": 39736, "lfm2_moe-tiny": 33504, "granitemoe-tiny": 29040, "afmoe-tiny": 37440, "laguna-tiny": 36508, "bailing_hybrid-tiny": 38620, "granitemoehybrid-tiny": 22712, "gemma4-tiny": 20488, "nemotron_h-tiny": 35212, "nemotron_h-latent-tiny": 24140, "kimi_linear-tiny": 40646, "hunyuan_v1_moe-tiny": 24524, "minimax_m3-tiny": 40692, "cohere2_moe-tiny": 36924, "cohere2_moe-rms-tiny": 18880, "mimo_v2_flash-tiny": 40984,
+    PARAMETERS = {"bailing_moe_v2-tiny": 103416, "qwen3_next-tiny": 106452, "deepseek_v2-tiny": 97848, "deepseek_v3-tiny": 96126, "deepseek_v32-tiny": 74444, "glm_moe_dsa-tiny": 98370, "glm4_moe_lite-tiny": 93756, "dots1-tiny": 94740, "ernie4_5_moe-tiny": 81880, "glm4_moe-tiny": 103800, "gpt_oss-tiny": 122168, "gpt_oss-tiny-square": 42900, "hy_v3-tiny": 103416, "minimax_m2-tiny": 80392, "mistral4-tiny": 97848, "mixtral-tiny": 70600, "olmoe-tiny": 70720, "qwen2_moe-tiny": 72880, "qwen3-tiny-tied": 199296, "solar_open-tiny": 82312, "mellum-tiny": 38100, "exaone_moe-tiny": 39736, "lfm2_moe-tiny": 33504, "granitemoe-tiny": 29040, "afmoe-tiny": 37440, "laguna-tiny": 36508, "bailing_hybrid-tiny": 38620, "granitemoehybrid-tiny": 22712, "gemma4-tiny": 20488, "nemotron_h-tiny": 35212, "nemotron_h-latent-tiny": 24140, "kimi_linear-tiny": 40646, "hunyuan_v1_moe-tiny": 24524, "minimax_m3-tiny": 40692, "step3p5-tiny": 36992, "cohere2_moe-tiny": 36924, "cohere2_moe-rms-tiny": 18880, "mimo_v2_flash-tiny": 40984,
                   "qwen3-tiny-yarn": 75784, "qwen3-moe-tiny": 362624, "qwen3-moe-mixed": 390272, "qwen3_5-tiny": 76344, "qwen3_5-moe-tiny": 553416,
                   "qwen3_5-moe-vlm": 553416, "qwen3_5-moe-vlm-fused": 553416}
 
-    WITH_PREDICTION_LAYER = {"bailing_hybrid-tiny", "deepseek_v3-tiny", "glm4_moe-tiny", "hy_v3-tiny", "mimo_v2_flash-tiny", "qwen3_5-moe-vlm-fused"}
+    WITH_PREDICTION_LAYER = {"bailing_hybrid-tiny", "deepseek_v3-tiny", "glm4_moe-tiny", "hy_v3-tiny", "mimo_v2_flash-tiny", "qwen3_5-moe-vlm-fused", "step3p5-tiny"}
 
     def load(self, model, ranks, dtype="bfloat16"):
         """Loads and compares what arrived with the files."""

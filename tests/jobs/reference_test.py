@@ -20,7 +20,7 @@ FIXTURE = "qwen3-moe-tiny"
 FIXTURES = sorted(path.parent.name for path in program.FIXTURES.glob("*/reference.h5"))
 IN_GROUPS = ["deepseek_v3-tiny", "gpt_oss-tiny", "qwen3-moe-tiny", "qwen3_5-moe-tiny"]  # also run by four ranks, in groups of two
 ON_DEVICES = ["bailing_moe_v2-tiny", "deepseek_v2-tiny", "deepseek_v3-tiny", "ernie4_5_moe-tiny", "glm4_moe-tiny", "glm4_moe_lite-tiny", "gpt_oss-tiny",
-              "minimax_m2-tiny", "mixtral-tiny", "olmoe-tiny", "qwen3-moe-tiny", "qwen3-tiny-tied", "qwen3_5-moe-tiny", "qwen3_next-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny", "laguna-tiny", "gemma4-tiny", "hunyuan_v1_moe-tiny", "minimax_m3-tiny", "cohere2_moe-tiny", "mimo_v2_flash-tiny"]
+              "minimax_m2-tiny", "mixtral-tiny", "olmoe-tiny", "qwen3-moe-tiny", "qwen3-tiny-tied", "qwen3_5-moe-tiny", "qwen3_next-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny", "laguna-tiny", "gemma4-tiny", "hunyuan_v1_moe-tiny", "minimax_m3-tiny", "step3p5-tiny", "cohere2_moe-tiny", "mimo_v2_flash-tiny"]
 SETTINGS = {
     "fixture": FIXTURES,
     "ranks": [3, 2, 1, 4],

@@ -8,7 +8,7 @@ import checkpoint
 from program import FIXTURES, JobTest, sluice
 
 MODELS = ["bailing_moe_v2-tiny", "qwen3_next-tiny", "deepseek_v2-tiny", "deepseek_v3-tiny", "deepseek_v32-tiny", "glm_moe_dsa-tiny", "glm4_moe_lite-tiny", "dots1-tiny", "ernie4_5_moe-tiny", "glm4_moe-tiny", "gpt_oss-tiny", "hy_v3-tiny", "minimax_m2-tiny", "mistral4-tiny", "mixtral-tiny", "olmoe-tiny", "qwen2_moe-tiny", "qwen3-moe-mixed", "qwen3-moe-tiny", "qwen3-tiny-tied",
-          "qwen3-tiny-yarn", "qwen3_5-moe-tiny", "qwen3_5-moe-vlm", "qwen3_5-moe-vlm-fused", "qwen3_5-tiny", "solar_open-tiny", "mellum-tiny", "exaone_moe-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny", "laguna-tiny", "bailing_hybrid-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny", "nemotron_h-latent-tiny", "kimi_linear-tiny", "hunyuan_v1_moe-tiny", "minimax_m3-tiny", "cohere2_moe-tiny", "cohere2_moe-rms-tiny", "mimo_v2_flash-tiny"]
+          "qwen3-tiny-yarn", "qwen3_5-moe-tiny", "qwen3_5-moe-vlm", "qwen3_5-moe-vlm-fused", "qwen3_5-tiny", "solar_open-tiny", "mellum-tiny", "exaone_moe-tiny", "lfm2_moe-tiny", "granitemoe-tiny", "afmoe-tiny", "laguna-tiny", "bailing_hybrid-tiny", "granitemoehybrid-tiny", "gemma4-tiny", "nemotron_h-tiny", "nemotron_h-latent-tiny", "kimi_linear-tiny", "hunyuan_v1_moe-tiny", "minimax_m3-tiny", "step3p5-tiny", "cohere2_moe-tiny", "cohere2_moe-rms-tiny", "mimo_v2_flash-tiny"]
 
 
 class Verify(JobTest):

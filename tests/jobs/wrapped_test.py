@@ -22,6 +22,9 @@ MINIMAX_M3_TOWER = {"vision_tower.vision_model.embeddings.patch_embedding.weight
                     "vision_tower.vision_model.pre_layrnorm.bias": (16,), "multi_modal_projector.linear_1.weight": (20, 16),
                     "patch_merge_mlp.linear_2.weight": (20, 20), "vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight": (24, 16)}
 
+STEP3P7_TOWER = {"vision_model.conv1.weight": (16, 3, 4, 4), "vision_model.ln_pre.bias": (16,), "vit_large_projector.weight": (20, 64),
+                 "vision_model.transformer.resblocks.0.attn.in_proj_weight": (48, 16)}
+
 
 def config_of(model):
     return json.loads((FIXTURES / model / "config.json").read_text())
@@ -123,6 +126,15 @@ class MinimaxM3(Carried, JobTest):
 
     def published(self, name, tensor):
         return minimax_m3_names(name, tensor)
+
+
+class Step3p7(Carried, JobTest):
+    """Its language model has the names there that it has by itself."""
+    MODEL, TOWER, KEPT = "step3p5-tiny", STEP3P7_TOWER, ("layers.3.", "router_bias")  # the first is of a layer for multi-token prediction
+    WRAPPER = {"architectures": ["Step3p7ForConditionalGeneration"], "model_type": "step3p7", "vision_config": {"model_type": "perception_encoder"}}
+
+    def published(self, name, tensor):
+        return [(name, tensor)]
 
 
 if __name__ == "__main__":

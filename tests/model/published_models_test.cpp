@@ -47,6 +47,8 @@ constexpr Published kPublished[] = {
     {"MiniMax-M2", "minimax_m2", {228'689'764'864, 48'239}, 11.03, false},
     // Sizes as its release is quoted, counted by transformers without its indexers, of 224'147'712 parameters.
     {"MiniMax-M3", "minimax_m3_vl", {425'950'425'216, 22'665}, 25.74, false},
+    // Sizes as its release is quoted, counted by the class of the language model of Step 3.7.
+    {"Step-3.5-Flash", "step3p5", {196'956'130'368, 753}, 11.99, false},
     {"Ling-mini-2.0", "bailing_moe_v2", {16'255'643'392, 14'813}, 1.43, false},
     {"Hy3", "hy_v3", {295'033'543'488, 46'545}, 20.68, false},
     {"ERNIE-4.5-21B-A3B", "ernie4_5_moe", {21'825'437'888, 5'492}, 3.35, false},
@@ -133,9 +135,9 @@ TEST_P(FamilyModel, is_balanced_as_the_guide_says) {
 }
 
 TEST(PublishedModels, each_family_is_among_them_but_those_that_hold_the_language_model_of_another) {
-  std::set<std::string> known{"deepseek_v32", "glm_moe_dsa",  "kimi_k25",         "mistral3",
-                              "qwen3_5",      "qwen3_5_text", "qwen3_5_moe_text", "gemma4_text",
-                              "minimax_m3_vl_text"};
+  std::set<std::string> known{
+      "deepseek_v32", "glm_moe_dsa",      "kimi_k25",    "mistral3",           "qwen3_5",
+      "qwen3_5_text", "qwen3_5_moe_text", "gemma4_text", "minimax_m3_vl_text", "step3p7"};
   for (const auto& model : std::filesystem::directory_iterator(fixture_folder() / "configs"))
     known.insert(described_directory(model.path().filename().string()).config.model_type);
   std::set<std::string> all;
