@@ -65,13 +65,13 @@ void require_same(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 /// Packs both sides by a kernel of widened numbers, and compares them.
-void compare(const products::ProductKernel& kernel, const tiles::Operand& coded, const tiles::Operand& plain,
-             Range lines, Range depth) {
-  const auto packed = [&](const tiles::Operand& side) {
+void compare(const products::ProductKernel& kernel, const products::Operand& coded,
+             const products::Operand& plain, Range lines, Range depth) {
+  const auto packed = [&](const products::Operand& side) {
     std::vector<float> to(
         static_cast<std::size_t>((lines.count() + products::kPackedAtOnce + kernel.columns) *
                                  (products::kDepth + products::kPackedAtOnce)));
-    products::pack(kernel, side, tiles::OperandSide::kRight, lines, depth, to.data(),
+    products::pack(kernel, side, products::OperandSide::kRight, lines, depth, to.data(),
                    {kernel.columns, kernel.columns, products::kDepth * kernel.columns});
     return to;
   };
@@ -79,12 +79,12 @@ void compare(const products::ProductKernel& kernel, const tiles::Operand& coded,
 }
 
 #ifdef SLUICE_TILES
-void compare_tiles(const tiles::Operand& coded, const tiles::Operand& plain, Range lines, Range depth) {
+void compare_tiles(const products::Operand& coded, const products::Operand& plain, Range lines, Range depth) {
   const std::int64_t count = (lines.count() + tiles::kBlock - 1) / tiles::kBlock * tiles::kBlock;
   const std::int64_t depth_tiles = (depth.count() + tiles::kDepth - 1) / tiles::kDepth;
-  const auto packed = [&](const tiles::Operand& side) {
+  const auto packed = [&](const products::Operand& side) {
     std::vector<tiles::Tile> to(static_cast<std::size_t>(count / tiles::kLines * depth_tiles));
-    tiles::pack(side, tiles::OperandSide::kRight, lines.begin, count, depth.begin, depth_tiles, to.data());
+    tiles::pack(side, products::OperandSide::kRight, lines.begin, count, depth.begin, depth_tiles, to.data());
     return to;
   };
   const std::vector<tiles::Tile> a = packed(coded), b = packed(plain);
@@ -113,9 +113,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
              reinterpret_cast<std::byte*>(numbers.data()));
 
   const CodedRows rows{&encoding, 0, encoding.rows, codes.data(), scales.data()};
-  if (!tiles::can_be_side({&rows, 1})) std::abort();  // their columns are even
-  const tiles::Operand coded{nullptr, encoding.rows, encoding.columns, 0, 1, {&rows, 1}};
-  const tiles::Operand plain{numbers.data(), encoding.rows, encoding.columns, encoding.columns, 1};
+  if (!products::can_be_side({&rows, 1})) std::abort();  // their columns are even
+  const products::Operand coded{nullptr, encoding.rows, encoding.columns, 0, 1, {&rows, 1}};
+  const products::Operand plain{numbers.data(), encoding.rows, encoding.columns, encoding.columns, 1};
   const auto part_of = [&](std::int64_t count, std::int64_t most) {
     const std::int64_t begin = head.next() % count;
     return Range{begin, begin + 1 + head.next() % std::min(most, count - begin)};

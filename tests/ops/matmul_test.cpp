@@ -165,7 +165,7 @@ TEST(Matmul, on_tiles_is_that_of_widened_factors) {
   // By vectors too on processors whose other products are faster.
   if (!cpu::has_tiles()) return;
   const at::Tensor a = numbers({75, 700}, at::kBFloat16), weight = numbers({290, 700}, at::kBFloat16, 2);
-  const cpu::tiles::Operand left{cpu::kernel::bits(a), 75, 700, 700, 1},
+  const cpu::products::Operand left{cpu::kernel::bits(a), 75, 700, 700, 1},
       right{cpu::kernel::bits(weight), 290, 700, 700, 1};
   const at::Tensor on_tiles = at::empty({75, 290}), widened = at::empty({75, 290});
   cpu::tile_matmul({on_tiles.data_ptr(), 290, true, false}, left, right);

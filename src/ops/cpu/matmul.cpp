@@ -93,14 +93,14 @@ bool suits_tiles(const at::Tensor& out, const at::Tensor& a, Into into) {
 }
 
 /// A matrix of bfloat16 as a side of a product, whose lines are its rows.
-tiles::Operand side_of(const at::Tensor& a) {
+products::Operand side_of(const at::Tensor& a) {
   // The stride of a dimension of size one has no meaning.
   const std::int64_t depth = a.size(1);
   return {kernel::bits(a), a.size(0), depth, a.stride(0), depth == 1 ? 1 : a.stride(1)};
 }
 
 /// Multiplies by kernels of ours.
-void multiply_packed(const at::Tensor& out, const at::Tensor& a, const tiles::Operand& right, Into into,
+void multiply_packed(const at::Tensor& out, const at::Tensor& a, const products::Operand& right, Into into,
                      bool on_tiles) {
   const ProductTarget target{out.data_ptr(), out.stride(0), out.scalar_type() == at::kFloat,
                              into == Into::kAdd};
@@ -140,7 +140,7 @@ void matmul(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Int
 bool matmul_of_codes(const at::Tensor& out, const at::Tensor& a, std::span<const CodedRows> weight) {
   const bool on_tiles = suits_tiles(out, a, Into::kReplace);
   const bool is_ours = on_tiles || !onednn_has_products();
-  if (!is_ours || a.scalar_type() != at::kBFloat16 || a.size(0) <= kFewRows || !tiles::can_be_side(weight))
+  if (!is_ours || a.scalar_type() != at::kBFloat16 || a.size(0) <= kFewRows || !products::can_be_side(weight))
     return false;
   multiply_packed(out, a, {nullptr, out.size(1), a.size(1), 0, 1, weight}, Into::kReplace, on_tiles);
   poll_progress();

@@ -27,8 +27,8 @@ const ProductKernel& here() { return widening_kernel(); }
 /// Packs lines; `distance` is that of the panels of a right side.
 void pack(const Lines<at::BFloat16>& part, OperandSide side, std::int64_t distance, float* to) {
   static_assert(sizeof(at::BFloat16) == sizeof(std::uint16_t));
-  const tiles::Operand operand{reinterpret_cast<const std::uint16_t*>(part.data), part.lines, part.depth,
-                               part.line_stride, part.depth_stride};
+  const products::Operand operand{reinterpret_cast<const std::uint16_t*>(part.data), part.lines, part.depth,
+                                  part.line_stride, part.depth_stride};
   const products::Runs runs = side == OperandSide::kLeft
                                   ? products::Runs{kLeftStride, kDepth, 0}
                                   : products::Runs{here().columns, here().columns, distance};

@@ -9,9 +9,9 @@
 
 namespace sluice::ops::cpu::attention_blocks {
 
+using products::OperandSide;
 using tiles::IntoSums;
 using tiles::kBlock;
-using tiles::OperandSide;
 
 /// Number of keys in a panel, which 32 queries meet at a time: their scores stay in a core's first-level
 /// cache.

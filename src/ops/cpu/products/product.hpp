@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "base/round.hpp"
-#include "ops/cpu/tiles/layout.hpp"
+#include "ops/cpu/products/operand.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
 #include <ATen/Parallel.h>
@@ -81,7 +81,7 @@ struct Cut {
 template <class Form>
 class Product {
  public:
-  Product(const Form& form, const ProductTarget& out, const tiles::Operand& left, const tiles::Operand& right)
+  Product(const Form& form, const ProductTarget& out, const Operand& left, const Operand& right)
       : form_(form), cut_(form.cut(out, left.depth)), out_(out), left_(left), right_(right) {
     SLUICE_ASSERT(left.depth == right.depth && left.depth > 0,
                   "the two sides of a product have depths {} and {}", left.depth, right.depth);
@@ -102,12 +102,12 @@ class Product {
   using Packed = typename Form::Packed;
 
   /// Memory for packed lines of a side, which a thread keeps for its next product.
-  template <tiles::OperandSide kSide>
+  template <OperandSide kSide>
   [[nodiscard]] Packed* room_for(std::int64_t lines, std::int64_t depth) const {
     static thread_local typename Form::Buffer kept;
-    const std::int64_t whole = round_up(lines, tiles::kBlock);
-    return kept.at_least(kSide == tiles::OperandSide::kLeft ? form_.left_place(whole, depth)
-                                                            : form_.right_place(whole, depth));
+    const std::int64_t whole = round_up(lines, kPackedLines);
+    return kept.at_least(kSide == OperandSide::kLeft ? form_.left_place(whole, depth)
+                                                     : form_.right_place(whole, depth));
   }
 
   [[nodiscard]] std::int64_t grain(std::int64_t multiplications) const {
@@ -115,18 +115,18 @@ class Product {
   }
 
   const Packed* pack_left(Range rows, Range depth) const {
-    Packed* const packed = room_for<tiles::OperandSide::kLeft>(rows.count(), depth.count());
-    form_.pack(left_, tiles::OperandSide::kLeft, rows, depth, packed);
+    Packed* const packed = room_for<OperandSide::kLeft>(rows.count(), depth.count());
+    form_.pack(left_, OperandSide::kLeft, rows, depth, packed);
     return packed;
   }
   const Packed* pack_left_together(Range rows, Range depth) const {
     constexpr std::int64_t kCost = 128;  // Multiplications that take as long as moving one number.
-    Packed* const packed = room_for<tiles::OperandSide::kLeft>(rows.count(), depth.count());
+    Packed* const packed = room_for<OperandSide::kLeft>(rows.count(), depth.count());
     const std::int64_t unit = cut_.row_unit;
     at::parallel_for(0, divide_up(rows.count(), unit), grain(unit * depth.count() * kCost),
                      [&](std::int64_t begin, std::int64_t end) {
                        const Range some{begin * unit, std::min(end * unit, rows.count())};
-                       form_.pack(left_, tiles::OperandSide::kLeft, moved(some, rows.begin), depth,
+                       form_.pack(left_, OperandSide::kLeft, moved(some, rows.begin), depth,
                                   packed + form_.left_place(some.begin, depth.count()));
                      });
     return packed;
@@ -178,8 +178,8 @@ class Product {
     const Parts panels = Parts::of_at_most(columns.count(), cut_.block_columns, kPanel);
     for (std::int64_t i = 0; i < panels.size(); ++i) {
       const Range panel = panels[i], next = i + 1 < panels.size() ? panels[i + 1] : Range{};
-      Packed* const right = room_for<tiles::OperandSide::kRight>(panel.count(), depth.count());
-      form_.pack(right_, tiles::OperandSide::kRight, moved(panel, columns.begin), depth, right);
+      Packed* const right = room_for<OperandSide::kRight>(panel.count(), depth.count());
+      form_.pack(right_, OperandSide::kRight, moved(panel, columns.begin), depth, right);
       const std::int64_t blocks =
           divide_up(rows, cut_.block_rows) * divide_up(panel.count(), cut_.block_columns);
       multiply_panel(left, rows, right, panel.count(), depth.count(), out.from(0, panel.begin),
@@ -206,7 +206,7 @@ class Product {
   const Form& form_;
   Cut cut_;
   const ProductTarget& out_;
-  const tiles::Operand &left_, &right_;
+  const Operand &left_, &right_;
 };
 
 }  // namespace products

@@ -15,7 +15,7 @@ class WideningForm {
   struct OnThread {};
   /// Processors fetch what these loops read next on their own.
   struct Ahead {
-    Ahead(const tiles::Operand& /*side*/, Range /*lines*/, Range /*depth*/, std::int64_t /*blocks*/) {}
+    Ahead(const Operand& /*side*/, Range /*lines*/, Range /*depth*/, std::int64_t /*blocks*/) {}
   };
   static constexpr bool kSharesLeft = false;
 
@@ -24,7 +24,8 @@ class WideningForm {
   /// The packed rows of a block fit the second-level cache.
   [[nodiscard]] Cut cut(const ProductTarget& /*out*/, std::int64_t /*depth*/) const {
     constexpr std::int64_t kMostRows = 256, kMostColumns = 256;
-    static_assert(kDepth % kPackedAtOnce == 0 && kMostRows % kPackedAtOnce == 0);
+    static_assert(kPackedLines == kPackedAtOnce && kDepth % kPackedAtOnce == 0 &&
+                  kMostRows % kPackedAtOnce == 0);
     return {.rows = kMostRows,
             .columns = kMostColumns,
             .depth = kDepth,
@@ -41,8 +42,8 @@ class WideningForm {
     return column * kDepth;
   }
 
-  void pack(const tiles::Operand& side, tiles::OperandSide of, Range lines, Range depth, float* to) const {
-    const Runs runs = of == tiles::OperandSide::kLeft
+  void pack(const Operand& side, OperandSide of, Range lines, Range depth, float* to) const {
+    const Runs runs = of == OperandSide::kLeft
                           ? Runs{kLeftStride, kDepth, 0}
                           : Runs{kernel_.columns, kernel_.columns, kDepth * kernel_.columns};
     products::pack(kernel_, side, of, lines, depth, to, runs);
@@ -76,7 +77,7 @@ class WideningForm {
 }  // namespace products
 
 void widening_matmul(const products::ProductKernel& kernel, const ProductTarget& out,
-                     const tiles::Operand& left, const tiles::Operand& right) {
+                     const products::Operand& left, const products::Operand& right) {
   const products::WideningForm form(kernel);
   products::Product<products::WideningForm>(form, out, left, right).compute();
 }

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "ops/cpu/products/micro_kernel.hpp"
+#include "ops/cpu/products/operand.hpp"
 #include "ops/cpu/products/product.hpp"
-#include "ops/cpu/tiles/operand.hpp"
 
 namespace sluice::ops::cpu {
 
@@ -13,6 +13,6 @@ namespace sluice::ops::cpu {
 /// summed in an order that follows from the depth and the kernel. Each thread keeps up to a MiB for its
 /// next call.
 void widening_matmul(const products::ProductKernel& kernel, const ProductTarget& out,
-                     const tiles::Operand& left, const tiles::Operand& right);
+                     const products::Operand& left, const products::Operand& right);
 
 }  // namespace sluice::ops::cpu

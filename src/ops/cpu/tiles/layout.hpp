@@ -2,7 +2,7 @@
 // bfloat16 use the same layout. Internal to src/ops.
 #pragma once
 
-#include "ops/cpu/tiles/operand.hpp"
+#include "ops/cpu/products/operand.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,6 +15,9 @@
 #endif
 
 namespace sluice::ops::cpu::tiles {
+
+using products::Operand;
+using products::OperandSide;
 
 // A tile register has 16 rows of 64 bytes: 16 rows by 32 of the depth of the left matrix, 16 pairs of the
 // depth by 16 columns of the right matrix, or 16 by 16 sums of the result.
@@ -36,8 +39,6 @@ struct alignas(64) Tile {
 struct BlockTiles {
   Tile *lower, *upper;
 };
-
-enum class OperandSide : bool { kLeft, kRight };
 
 /// Whether a product replaces the sums, or is added to them.
 enum class IntoSums : bool { kReplacing, kAdding };

@@ -196,7 +196,7 @@ SLUICE_VECTORS_END
 
 namespace sluice::ops::cpu {
 
-void tile_matmul(const ProductTarget& out, const tiles::Operand& left, const tiles::Operand& right) {
+void tile_matmul(const ProductTarget& out, const products::Operand& left, const products::Operand& right) {
   SLUICE_ASSERT(out.is_float || (!out.adds && left.depth <= kMaxRoundedDepth),
                 "a product of depth {} is rounded", left.depth);
   const tiles::TileProductForm form;
@@ -209,7 +209,7 @@ void tile_matmul(const ProductTarget& out, const tiles::Operand& left, const til
 
 namespace sluice::ops::cpu {
 
-void tile_matmul(const ProductTarget&, const tiles::Operand&, const tiles::Operand&) {
+void tile_matmul(const ProductTarget&, const products::Operand&, const products::Operand&) {
   fail(ExitCode::kInternal, "this program was built without products on matrix tiles");
 }
 

@@ -3,8 +3,8 @@
 // Internal to src/ops.
 #pragma once
 
+#include "ops/cpu/products/operand.hpp"
 #include "ops/cpu/products/product.hpp"
-#include "ops/cpu/tiles/operand.hpp"
 
 #include <cstdint>
 
@@ -15,6 +15,6 @@ inline constexpr std::int64_t kMaxRoundedDepth = 4096;
 
 /// Computes out [left.lines, right.lines] = or += left right, whose depths are equal and > 0; bfloat16 is not added
 /// to. Requires has_tiles(). Each thread keeps up to some MiB for its next call.
-void tile_matmul(const ProductTarget& out, const tiles::Operand& left, const tiles::Operand& right);
+void tile_matmul(const ProductTarget& out, const products::Operand& left, const products::Operand& right);
 
 }  // namespace sluice::ops::cpu

@@ -1,4 +1,4 @@
-#include "ops/cpu/tiles/operand.hpp"
+#include "ops/cpu/products/operand.hpp"
 
 #include "encoding/dequantise.hpp"
 
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace sluice::ops::cpu::tiles {
+namespace sluice::ops::cpu::products {
 
 bool can_be_side(std::span<const CodedRows> codes) {
   return !codes.empty() && std::ranges::all_of(codes, [](const CodedRows& rows) {
@@ -36,4 +36,4 @@ Operand part_of(const Operand& side, Range lines, Range depth) {
   return {numbers.data() + (depth.begin - from.begin), lines.count(), depth.count(), stride, 1};
 }
 
-}  // namespace sluice::ops::cpu::tiles
+}  // namespace sluice::ops::cpu::products

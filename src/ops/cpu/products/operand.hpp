@@ -7,7 +7,12 @@
 #include <cstdint>
 #include <span>
 
-namespace sluice::ops::cpu::tiles {
+namespace sluice::ops::cpu::products {
+
+enum class OperandSide : bool { kLeft, kRight };
+
+/// Packers write whole blocks of up to this number of lines.
+inline constexpr std::int64_t kPackedLines = 32;
 
 /// One side of a product: its lines are the rows of the left or the columns of the right matrix, each of
 /// `depth` bfloat16 numbers. One of the two strides (in elements) is 1.
@@ -25,4 +30,4 @@ struct Operand {
 /// thread's next call, so that few lines stay in a cache.
 [[nodiscard]] Operand part_of(const Operand& side, Range lines, Range depth);
 
-}  // namespace sluice::ops::cpu::tiles
+}  // namespace sluice::ops::cpu::products
