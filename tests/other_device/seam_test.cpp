@@ -166,9 +166,10 @@ TEST_P(OtherDeviceSeam, attention_of_more_queries_than_one_block) {
 TEST_P(OtherDeviceSeam, cached_attention) {
   for (const std::int64_t window : {0, 4})
     for (const std::int64_t queries : {1, 3})
-      expect_same({numbers({queries, 6, 8}), numbers({11, 2, 8}), numbers({11, 2, 8}),
-                   numbers({queries, 6, 8}), window > 0 ? floats({6}) : at::Tensor()},
-                  SLUICE_BOTH(processor::cached_attention(x[0], x[1], x[2], 0.3, window, x[4], x[3])), 2);
+      for (const std::int64_t value_width : {8, 5})
+        expect_same({numbers({queries, 6, 8}), numbers({11, 2, 8}), numbers({11, 2, value_width}),
+                     numbers({queries, 6, value_width}), window > 0 ? floats({6}) : at::Tensor()},
+                    SLUICE_BOTH(processor::cached_attention(x[0], x[1], x[2], 0.3, window, x[4], x[3])), 2);
 }
 
 TEST_P(OtherDeviceSeam, norm_rows) {
