@@ -116,10 +116,9 @@ BlockActivations activations(const ModelConfig& config, const PassSize& pass) {
   const std::int64_t queries = config.attention_heads * width, keys = config.key_value_heads * width;
   const std::int64_t gate = kept_of_gate(config, value_dim, pass);
   const std::int64_t sums = 2 * config.attention_heads;
-  // Values before their norm, and where heads are padded, values before that and the result behind it.
+  // Values before their norm, and the result without the entries by which values were padded.
   const std::int64_t values =
-      (config.value_norm ? keys : 0) +
-      (value_dim == config.head_dim ? 0 : (config.attention_heads + config.key_value_heads) * value_dim);
+      (config.value_norm ? keys : 0) + (value_dim < width ? config.attention_heads * value_dim : 0);
   return {.kept = config.hidden_size + 2 * queries + 3 * keys + values + gate + sums,
           .passed = 2 * queries + 2 * keys + values + gate +
                     (config.attention_output_bias ? config.hidden_size : 0),
