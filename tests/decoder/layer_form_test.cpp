@@ -193,7 +193,7 @@ class ParallelTest : public MlpFormTest {
         })) {}
 
   /// What both halves of a layer get.
-  [[nodiscard]] at::Tensor normalised(int layer) const {
+  [[nodiscard]] at::Tensor layer_norm(int layer) const {
     const at::Tensor centred = x_ - x_.mean(2, true);
     const double epsilon = model_.description.config.rms_norm_eps;
     return centred * (centred.square().mean(2, true) + epsilon).rsqrt() *
@@ -223,7 +223,7 @@ TEST_F(ParallelTest, the_mlp_gets_the_normalised_input_whatever_the_mixer_made_o
   const at::NoGradGuard no_grad;
   for (const int layer : {0, 1}) {
     const Halfway from = halfway(layer);
-    EXPECT_TRUE(at::allclose(from.normalised, normalised(layer), 1e-5, 1e-6));
+    EXPECT_TRUE(at::allclose(from.normalised, layer_norm(layer), 1e-5, 1e-6));
     EXPECT_FALSE(at::allclose(from.hidden, x_, 0, 1e-3));
     EXPECT_TRUE(
         at::allclose(added(layer, from), added(layer, {at::zeros_like(x_), from.normalised}), 0, 1e-5));
@@ -234,7 +234,7 @@ TEST_F(ParallelTest, the_mlp_gets_the_normalised_input_whatever_the_mixer_made_o
 
 TEST_F(ParallelTest, experts_count_by_their_factor_and_a_dense_mlp_does_not) {
   const at::NoGradGuard no_grad;
-  const at::Tensor dense = normalised(0).reshape({-1, kWidth}), x = normalised(1).reshape({-1, kWidth}),
+  const at::Tensor dense = layer_norm(0).reshape({-1, kWidth}), x = layer_norm(1).reshape({-1, kWidth}),
                    gate_up = weight(1, "mlp.experts.gate_up_proj"), down = weight(1, "mlp.experts.down_proj");
   EXPECT_TRUE(at::allclose(added(0, halfway(0)), mlp(dense, 0, "mlp"), 1e-4, 1e-5));
   const at::Tensor of_experts = routed(x, [&](std::int64_t expert) {
