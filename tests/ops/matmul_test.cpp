@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 
 namespace sluice::ops {
@@ -68,6 +69,25 @@ TEST(Matmul, of_few_rows_is_the_same_for_a_row_whatever_lies_beside_it) {
   }
 }
 
+TEST(Matmul, of_few_rows_with_several_weights_is_that_with_each) {
+  constexpr std::array kRanges{Range{0, 1}, Range{1, 1 + kFewRows}, Range{1 + kFewRows, 19}};
+  for (const at::ScalarType dtype : kDTypes) {
+    const std::array weights{numbers({900, 83}, dtype, 2), numbers({900, 83}, dtype, 3),
+                             numbers({900, 83}, dtype, 4)};
+    const at::Tensor a = numbers({19, 83}, dtype);
+    for (const int threads : {1, 2, 7}) {  // Which begin within a weight.
+      const Threads some(threads);
+      const at::Tensor out = at::empty({19, 900}, dtype);
+      cpu::multiply_few_rows(out, a, kRanges, weights);
+      for (std::size_t i = 0; i < kRanges.size(); ++i)
+        EXPECT_TRUE(
+            out.narrow(0, kRanges[i].begin, kRanges[i].count())
+                .equal(ops::matmul(a.narrow(0, kRanges[i].begin, kRanges[i].count()), weights[i].t())))
+            << "weight " << i << ", " << threads << " threads";
+    }
+  }
+}
+
 TEST(Matmul, of_few_rows_is_the_same_with_a_weight_that_is_written_some_rows_at_a_time) {
   for (const at::ScalarType dtype : kDTypes)
     for (const std::int64_t count : {1, 21, 900}) {
@@ -108,6 +128,14 @@ TEST(Matmul, of_many_rows_and_much_depth_has_its_edges) {
   // More than is worked on at a time, and no multiple of anything.
   expect_products(1061, 1043, 45);
   expect_products(45, 530, 1061);
+}
+
+TEST(Matmul, of_many_rows_is_cut_into_strips_of_whole_blocks) {
+  // Depths of 6 to 13 tiles, and rows that fill several strips.
+  expect_products(2720, 192, 64);
+  expect_products(2336, 200, 64);
+  expect_products(1632, 320, 64);
+  expect_products(3072, 400, 64);
 }
 
 TEST(Matmul, is_the_same_for_any_number_of_threads) {

@@ -39,6 +39,7 @@ class Parts {
       : count_(count), unit_(unit), parts_(parts) {}
   /// As few parts as there can be of at most `most`, a multiple of the unit.
   static Parts of_at_most(std::int64_t count, std::int64_t unit, std::int64_t most) {
+    SLUICE_ASSERT(most % unit == 0, "parts of at most {} cannot be whole units of {}", most, unit);
     return {count, unit, divide_up(count, most)};
   }
 
@@ -75,8 +76,8 @@ struct Cut {
 ///   pack(side, side_of_product, lines, depth, target);
 ///   with_sums(out, rows, columns, compute), which calls `compute` with what multiply() writes to: `out`, or sums
 ///     that are then rounded;
-///   Ahead, which is made of the side and part that are packed next and of the number of blocks until then;
-///   multiply(left, rows, right, columns, depth, out, ahead).
+///   Ahead, which is made of the side and part that are packed next and of the number of blocks of sums until then;
+///   multiply(left, rows, right, columns, depth, out, ahead), of a block of rows and all columns of a panel.
 /// A number is summed in an order that follows from the depth and the form.
 template <class Form>
 class Product {
@@ -193,14 +194,9 @@ class Product {
   void multiply_panel(const Packed* left, std::int64_t rows, const Packed* right, std::int64_t columns,
                       std::int64_t depth, const ProductTarget& out, typename Form::Ahead ahead) const {
     const Parts row_blocks = Parts::of_at_most(rows, cut_.row_unit, cut_.block_rows);
-    for (std::int64_t i = 0; i < row_blocks.size(); ++i) {
-      const Range some = row_blocks[i];
-      for (std::int64_t column = 0; column < columns; column += cut_.block_columns)
-        form_.multiply(left + form_.left_place(some.begin, depth), some.count(),
-                       right + form_.right_place(column, depth),
-                       std::min(cut_.block_columns, columns - column), depth, out.from(some.begin, column),
-                       ahead);
-    }
+    for (std::int64_t i = 0; i < row_blocks.size(); ++i)
+      form_.multiply(left + form_.left_place(row_blocks[i].begin, depth), row_blocks[i].count(), right,
+                     columns, depth, out.from(row_blocks[i].begin, 0), ahead);
   }
 
   const Form& form_;

@@ -3,6 +3,9 @@
 #include "ops/cpu/products/aligned_floats.hpp"
 #include "ops/cpu/products/packing.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace sluice::ops::cpu {
 namespace products {
 namespace {
@@ -51,8 +54,10 @@ class WideningForm {
 
   void multiply(const float* left, std::int64_t rows, const float* right, std::int64_t columns,
                 std::int64_t depth, const ProductTarget& out, Ahead& /*ahead*/) const {
-    kernel_.multiply(left, rows, right, depth,
-                     {static_cast<float*>(out.data), out.stride, columns, out.adds});
+    for (std::int64_t column = 0; column < columns; column += kernel_.columns)
+      kernel_.multiply(left, rows, right + right_place(column, depth), depth,
+                       {static_cast<float*>(out.data) + column, out.stride,
+                        std::min(kernel_.columns, columns - column), out.adds});
   }
 
   /// Sums of bfloat16 are float32 until all of the depth is added.

@@ -148,7 +148,7 @@ class TileProductForm {
     constexpr std::int64_t kLeftTiles = 512, kMinRows = 512, kAddedDepth = 1024;
     const std::int64_t most_depth = out.is_float ? kAddedDepth : kMaxRoundedDepth;
     const std::int64_t depth_tiles = divide_up(std::min(depth, most_depth), kDepth);
-    return {.rows = std::max(kLeftTiles / depth_tiles * kLines, kMinRows),
+    return {.rows = std::max(kLeftTiles / (2 * depth_tiles) * kBlock, kMinRows),
             .columns = std::numeric_limits<std::int64_t>::max() / 2,
             .depth = most_depth,
             .block_rows = kBlock,
@@ -182,10 +182,12 @@ class TileProductForm {
     const std::int64_t tiles = turns(depth);
     Sums sums;
     Ahead in_registers = ahead;
-    tiles::multiply({left, tiles}, {right, tiles}, tiles, sums.values.data(), kBlock, IntoSums::kReplacing,
-                    in_registers);
+    for (std::int64_t column = 0; column < columns; column += kBlock) {
+      tiles::multiply({left, tiles}, {right + right_place(column, depth), tiles}, tiles, sums.values.data(),
+                      kBlock, IntoSums::kReplacing, in_registers);
+      write(sums, {out.from(0, column).data, out.stride, rows, lowest_bits(columns - column)}, out);
+    }
     ahead = in_registers;
-    write(sums, {out.data, out.stride, rows, lowest_bits(columns)}, out);
   }
 };
 
