@@ -21,7 +21,7 @@ Normalised normalise(const at::Tensor& x, const Parameter& weight, double eps, N
   return out;
 }
 
-struct RmsNorm : node::Function<RmsNorm> {
+struct RowNorm : node::Function<RowNorm> {
   static at::Tensor forward(node::AutogradContext* context, const at::Tensor& input, const Parameter& weight,
                             double eps, NormKind kind) {
     const at::Tensor x = input.contiguous();
@@ -53,7 +53,7 @@ at::Tensor row_norm(const at::Tensor& x, const Parameter& weight, double eps, No
                     x.numel() % weight.value.numel() == 0,
                 "a norm weight of {} elements does not fit rows of {}", weight.value.numel(), x.size(-1));
   if (!node::wants_graph(x)) return normalise(x.contiguous(), weight, eps, kind).rows;
-  return RmsNorm::apply(x, weight, eps, kind);
+  return RowNorm::apply(x, weight, eps, kind);
 }
 
 }  // namespace sluice::ops

@@ -7,6 +7,7 @@
 #include "ops/cpu/row_products.hpp"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace sluice::ops::cpu {
 namespace {

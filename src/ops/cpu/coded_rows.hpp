@@ -13,7 +13,8 @@
 
 namespace sluice::ops::cpu {
 
-/// Computes out [m, n] = a [m, k], a range of whose rows meets each matrix, whose n rows are those of its parts.
+/// Multiplies each range of the rows of a [m, k] by the transpose of its own matrix, whose n rows are those of its
+/// parts, into the same rows of out [m, n].
 /// Exact products have the bits that multiply_few_rows() gives with the same numbers in bfloat16. Returns whether
 /// this processor has a loop for rows of this form; if not, nothing is computed, and the rows must become numbers
 /// first.

@@ -5,6 +5,7 @@
 #include "base/range.hpp"
 #include "ops/matmul.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -17,8 +18,8 @@ namespace sluice::ops::cpu {
 [[nodiscard]] bool is_few_rows_times_weight(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                                             Into into);
 
-/// Computes out [m, n] = a [m, k], a range of whose rows meets each weight [n, k]: at most kFewRows rows. `out` is
-/// float32 or has the type of a and the weights. Sums are float32; the sums of a row do not depend on the other
+/// Multiplies each range of the rows of a [m, k], of at most kFewRows rows, by the transpose of its own weight [n, k]
+/// into the same rows of out [m, n]. `out` is float32 or has the type of a and the weights. Sums are float32; the sums of a row do not depend on the other
 /// rows. Threads share the weights of all ranges, so that small products cost no region of threads each.
 void multiply_few_rows(const at::Tensor& out, const at::Tensor& a, std::span<const Range> ranges,
                        std::span<const at::Tensor> weights);

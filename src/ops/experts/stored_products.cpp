@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 
 #include <array>
+#include <cstddef>
 #include <span>
 #include <vector>
 

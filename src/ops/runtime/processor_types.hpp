@@ -77,7 +77,7 @@ struct RowBlock {
 };
 
 /// Which blocks of rows become one: on a device all as far as its size goes; else none, or those of fewer than
-/// kFewRows rows each, which a pass without backward multiplies side by side where it has several threads.
+/// kFewRows rows each, which a forward pass multiplies side by side where it has several threads.
 enum class Join : bool { kOnDevices, kFewRowsToo };
 
 /// Rows of experts: one row for each token and choice among this rank's experts, sorted by expert, then by
