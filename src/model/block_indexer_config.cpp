@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace sluice {
@@ -24,7 +25,9 @@ void refuse_other_indexers(const ConfigReader& sparse, const std::vector<bool>& 
   if (!sparse.boolean({"use_sparse_attention"}, true)) sparse.refuse("use_sparse_attention", "true");
   const char* const kNoValues = "sparse_disable_index_value";
   const std::vector<std::int64_t> no_values = sparse.integers({kNoValues});
-  for (std::size_t layer = 0; layer < std::min(indexed.size(), no_values.size()); ++layer)
+  if (!no_values.empty() && no_values.size() != indexed.size())
+    sparse.refuse(kNoValues, fmt::format("one for each of {} layers", indexed.size()));
+  for (std::size_t layer = 0; layer < no_values.size(); ++layer)
     if (indexed[layer] && no_values[layer] == 0) sparse.refuse(kNoValues, "1 for each layer with an indexer");
 }
 
@@ -34,7 +37,8 @@ SequenceLimit read_block_indexers(const ConfigReader& config, const char* kind, 
   const ConfigReader sparse =
       config.object({"sparse_attention_config"}).value_or(ConfigReader::parse("{}", config.name()));
   const LayerSpellings keys{"layer_types", "full_attention", kind, "sparse_attention_freq"};
-  const std::vector<bool> indexed = read_layers_of_kind(config, sparse, keys, false, model);
+  const std::vector<bool> none(model.layers.size());
+  const std::vector<bool> indexed = read_layers_of_kind(config, sparse, keys, none, model);
   const std::int64_t blocks = read_number(config, sparse, "index_topk_blocks", "sparse_topk_blocks", 16),
                      tokens = read_number(config, sparse, "index_block_size", "sparse_block_size", 128);
   if (std::ranges::count(indexed, true) == 0) return {};

@@ -237,8 +237,9 @@ std::optional<std::vector<std::string>> read_layer_kinds(const ConfigReader& con
 }
 
 std::vector<bool> read_layers_of_kind(const ConfigReader& config, const ConfigReader& flags,
-                                      const LayerSpellings& keys, bool otherwise, const ModelConfig& model) {
-  std::vector<bool> out(model.layers.size(), otherwise);
+                                      const LayerSpellings& keys, const std::vector<bool>& otherwise,
+                                      const ModelConfig& model) {
+  std::vector<bool> out = otherwise;
   const auto kinds = read_layer_kinds(config, keys.kinds, model);
   for (std::size_t layer = 0; kinds && layer < out.size(); ++layer) {
     out[layer] = (*kinds)[layer] == keys.set;
@@ -263,8 +264,8 @@ std::optional<ConfigReader> settings_of_layer(const ConfigReader& config, int la
 }
 
 std::vector<double> read_numbers_by_layer(const ConfigReader& config, const char* key,
-                                          const ModelConfig& model) {
-  std::vector<double> numbers = config.numbers({key});
+                                          const ModelConfig& model, std::optional<double> null) {
+  std::vector<double> numbers = config.numbers({key}, null);
   if (numbers.empty()) return numbers;
   const std::int64_t behind = std::ssize(numbers) - model.layer_count();
   if (behind != 0 && behind != model.prediction_layers)
@@ -276,7 +277,7 @@ std::vector<double> read_numbers_by_layer(const ConfigReader& config, const char
 void read_silu_limits(const ConfigReader& config, const char* experts_key, const char* shared_key,
                       ModelConfig& model) {
   const auto read = [&](const char* key) {
-    std::vector<double> limits = read_numbers_by_layer(config, key, model);
+    std::vector<double> limits = read_numbers_by_layer(config, key, model, 0.0);
     if (std::ranges::any_of(limits, [](double limit) { return limit < 0; }))
       config.refuse(key, "limits above 0, or 0 for none");
     limits.resize(model.layers.size());
@@ -290,9 +291,11 @@ void read_silu_limits(const ConfigReader& config, const char* experts_key, const
     model.limits_by_layer.push_back({.experts = experts[layer], .shared_expert = shared[layer]});
 }
 
-void expect_same_number(const ConfigReader& config, const char* key, const char* other) {
+void expect_same_number(const ConfigReader& config, const char* key, const char* other,
+                        std::int64_t minimum) {
   if (!config.contains(key)) return;
-  const std::int64_t number = config.integer({key}), expected = config.integer({other}, number);
+  const std::int64_t number = config.integer({key}, {}, minimum),
+                     expected = config.integer({other}, number, minimum);
   if (number != expected) config.refuse(key, fmt::format("{} = {}", other, expected));
 }
 

@@ -114,27 +114,30 @@ void read_windows(const ConfigReader& config, std::optional<std::int64_t> window
 struct LayerSpellings {
   const char *kinds, *unset, *set, *flags;
 };
-/// Reads whether each layer is of the kind; without either spelling all are as `otherwise`. `flags` is the table that
-/// has the numbers; these must not contradict the names.
+/// Reads whether each layer is of the kind; without either spelling they are as `otherwise`. `flags` is the table
+/// that has the numbers; these must not contradict the names.
 [[nodiscard]] std::vector<bool> read_layers_of_kind(const ConfigReader& config, const ConfigReader& flags,
-                                                    const LayerSpellings& keys, bool otherwise,
+                                                    const LayerSpellings& keys,
+                                                    const std::vector<bool>& otherwise,
                                                     const ModelConfig& model);
 
 /// The settings that a layer alone has in per_layer_config, as transformers 5 writes it; nothing if it has none.
 [[nodiscard]] std::optional<ConfigReader> settings_of_layer(const ConfigReader& config, int layer);
 
 /// Reads a list of numbers at `key`, one for each layer and perhaps for layers for multi-token prediction behind
-/// them, which are left out; empty without the key.
+/// them, which are left out; empty without the key. A null in the list counts as `null`, or is refused.
 [[nodiscard]] std::vector<double> read_numbers_by_layer(const ConfigReader& config, const char* key,
-                                                        const ModelConfig& model);
+                                                        const ModelConfig& model,
+                                                        std::optional<double> null = {});
 
-/// Reads limits of MLPs by layer, behind the silu of gates, from two lists in which 0 is none: those of routed
-/// experts at one key, those of shared experts at the other.
+/// Reads limits of MLPs by layer, behind the silu of gates, from two lists in which 0 or null is none: those of
+/// routed experts at one key, those of shared experts at the other.
 void read_silu_limits(const ConfigReader& config, const char* experts_key, const char* shared_key,
                       ModelConfig& model);
 
-/// Refuses a number at `key` other than that at `other`, another spelling of it.
-void expect_same_number(const ConfigReader& config, const char* key, const char* other);
+/// Refuses a number at `key` other than that at `other`, another spelling of it, of at least `minimum`.
+void expect_same_number(const ConfigReader& config, const char* key, const char* other,
+                        std::int64_t minimum = 1);
 
 /// Reads the number of layers for multi-token prediction, of which no number of the model depends.
 [[nodiscard]] std::int64_t read_prediction_layers(const ConfigReader& config, const char* key,

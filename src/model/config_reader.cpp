@@ -139,8 +139,8 @@ std::vector<std::int64_t> ConfigReader::integers(Keys keys) const {
   return list<std::int64_t>(keys, &json::is_number_integer, "a list of integers");
 }
 
-std::vector<double> ConfigReader::numbers(Keys keys) const {
-  return list<double>(keys, &json::is_number, "a list of numbers");
+std::vector<double> ConfigReader::numbers(Keys keys, std::optional<double> null) const {
+  return list<double>(keys, &json::is_number, "a list of numbers", null);
 }
 
 std::vector<std::string> ConfigReader::texts(Keys keys) const {
@@ -148,16 +148,17 @@ std::vector<std::string> ConfigReader::texts(Keys keys) const {
 }
 
 template <class T>
-std::vector<T> ConfigReader::list(Keys keys, bool (json::*fits)() const noexcept,
-                                  std::string_view expected) const {
+std::vector<T> ConfigReader::list(Keys keys, bool (json::*fits)() const noexcept, std::string_view expected,
+                                  std::optional<T> null) const {
   const char* key = present(keys);
   if (!key) return {};
   std::vector<T> out;
   const json& items = (*object_)[key];
   if (!items.is_array()) refuse(key, expected);
   for (const json& item : items) {
-    if (!(item.*fits)()) refuse(key, expected);
-    out.push_back(item.get<T>());
+    const bool is_default = null && item.is_null();
+    if (!is_default && !(item.*fits)()) refuse(key, expected);
+    out.push_back(is_default ? *null : item.get<T>());
   }
   return out;
 }

@@ -51,7 +51,8 @@ class ConfigReader {
   /// it, or as transformers does: {"__float__": "Infinity"}; nothing if the key is missing. Error(kBadData) for null.
   [[nodiscard]] std::optional<std::pair<double, double>> limits(const char* key) const;
   [[nodiscard]] std::vector<std::int64_t> integers(Keys keys) const;
-  [[nodiscard]] std::vector<double> numbers(Keys keys) const;
+  /// Reads a list of numbers; a null in it counts as `null`, or is refused if that is nothing.
+  [[nodiscard]] std::vector<double> numbers(Keys keys, std::optional<double> null = {}) const;
   [[nodiscard]] std::vector<std::string> texts(Keys keys) const;
   /// The object at a key; nothing if the key is missing.
   [[nodiscard]] std::optional<ConfigReader> object(Keys keys) const;
@@ -87,7 +88,7 @@ class ConfigReader {
   [[nodiscard]] const char* required(Keys keys, std::string_view expected) const;
   template <class T>
   [[nodiscard]] std::vector<T> list(Keys keys, bool (nlohmann::json::*fits)() const noexcept,
-                                    std::string_view expected) const;
+                                    std::string_view expected, std::optional<T> null = {}) const;
 
   std::shared_ptr<const nlohmann::json> object_;
   std::string name_;

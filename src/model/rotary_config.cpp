@@ -118,17 +118,6 @@ std::optional<ConfigReader> nested_settings(const ConfigReader& config, const ch
   return nested;
 }
 
-/// Entries that turn of a head, by the share of it that `key` of `holder` says; with an odd number of pairs if
-/// `may_be_odd`.
-std::int64_t turning_entries(const ConfigReader& holder, const char* key, double share, std::int64_t head_dim,
-                             bool may_be_odd = false) {
-  if (share <= 0 || share > 1) holder.refuse(key, "a number above 0, at most 1");
-  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
-  if (dim < 2 || (dim % 2 != 0 && !may_be_odd))
-    holder.refuse(key, fmt::format("an even part of head_dim = {}", head_dim));
-  return dim;
-}
-
 /// The number in a list that has one for each layer, the same for all layers of a kind.
 double number_of_kind(const ConfigReader& config, const char* key, AttentionKind kind,
                       const ModelConfig& model) {
@@ -191,6 +180,32 @@ RotaryConfig read_with(const std::optional<ConfigReader>& nested, const ConfigRe
 
 }  // namespace
 
+std::int64_t turning_entries(const ConfigReader& holder, const char* key, double share, std::int64_t head_dim,
+                             bool may_be_odd) {
+  if (share <= 0 || share > 1) holder.refuse(key, "a number above 0, at most 1");
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+  if (dim < 2 || (dim % 2 != 0 && !may_be_odd))
+    holder.refuse(key, fmt::format("an even part of head_dim = {}", head_dim));
+  return dim;
+}
+
+void refuse_rope_scaling(const ConfigReader& config, Nulls nulls) {
+  if (nulls == Nulls::kRefused ? config.contains("rope_scaling") : config.has("rope_scaling"))
+    config.refuse("rope_scaling", fmt::format("none, beside settings by kind of layer in {}", kParameters));
+}
+
+void set_rotary_of_kinds(ModelConfig& model,
+                         const std::function<RotaryConfig(AttentionKind, std::int64_t)>& read) {
+  const auto first_of = [&](AttentionKind kind) { return std::ranges::find(model.attention, kind); };
+  const auto read_kind = [&](AttentionKind kind) {
+    return read(kind, model.of_layer(static_cast<int>(first_of(kind) - model.attention.begin())).head_dim);
+  };
+  const bool has_full = first_of(AttentionKind::kFull) != model.attention.end();
+  const bool has_windows = first_of(AttentionKind::kSliding) != model.attention.end();
+  model.rotary = read_kind(has_full ? AttentionKind::kFull : AttentionKind::kSliding);
+  if (has_windows && has_full) model.sliding_rotary = read_kind(AttentionKind::kSliding);
+}
+
 std::optional<ConfigReader> rotary_settings(const ConfigReader& config, const char* otherwise) {
   if (std::optional<ConfigReader> scaling = nested_settings(config, "rope_scaling")) return scaling;
   if (otherwise == nullptr || config.has(kParameters)) return nested_settings(config, kParameters);
@@ -217,31 +232,22 @@ void read_rotary_by_kind(const ConfigReader& config, const char* otherwise, Mode
   const ConfigReader all = config.object({kParameters})
                                .value_or(ConfigReader::parse(
                                    otherwise, fmt::format("{}: default {}", config.name(), kParameters)));
+  refuse_rope_scaling(config, Nulls::kRefused);
   read_rotary_of_kinds(config, all, model, partial_rotary_factor);
 }
 
 void read_rotary_of_kinds(const ConfigReader& config, const ConfigReader& all, ModelConfig& model,
                           std::optional<double> partial_rotary_factor) {
-  if (config.contains("rope_scaling"))
-    config.refuse("rope_scaling", fmt::format("none, beside settings by kind of layer in {}", kParameters));
   for (const std::string& key : all.keys())
     if (key != kFull && key != kSliding)
       all.refuse(key.c_str(), fmt::format("settings of '{}' and '{}' alone", kFull, kSliding));
-  const auto head_dim_of = [&](AttentionKind kind) {
-    const auto first = std::ranges::find(model.attention, kind);
-    return model.of_layer(static_cast<int>(first - model.attention.begin())).head_dim;
-  };
-  const auto read = [&](const char* kind) {
-    const std::optional<ConfigReader> settings = all.object({kind});
-    if (!settings) all.refuse(kind, "the rotary settings of these layers");
-    if (!settings->has("rope_theta")) settings->refuse("rope_theta", "a number above 0");
-    return read_with(settings, config, {.partial_rotary_factor = partial_rotary_factor},
-                     head_dim_of(kind == kFull ? AttentionKind::kFull : AttentionKind::kSliding));
-  };
-  const bool has_windows = std::ranges::count(model.attention, AttentionKind::kSliding) > 0;
-  const bool has_full = std::ranges::count(model.attention, AttentionKind::kFull) > 0;
-  model.rotary = read(has_full ? kFull : kSliding);
-  if (has_windows && has_full) model.sliding_rotary = read(kSliding);
+  set_rotary_of_kinds(model, [&](AttentionKind kind, std::int64_t head_dim) {
+    const char* const key = kind == AttentionKind::kFull ? kFull : kSliding;
+    const std::optional<ConfigReader> settings = all.object({key});
+    if (!settings) all.refuse(key, "the rotary settings of these layers");
+    if (!settings->has(kTheta)) settings->refuse(kTheta, "a number above 0");
+    return read_with(settings, config, {.partial_rotary_factor = partial_rotary_factor}, head_dim);
+  });
 }
 
 void read_rotary_by_layer(const ConfigReader& config, double theta, ModelConfig& model) {
@@ -250,14 +256,13 @@ void read_rotary_by_layer(const ConfigReader& config, double theta, ModelConfig&
     for (const char* key : {kTheta, kShares})
       if (config.contains(key))
         config.refuse(key, fmt::format("none, beside those by kind of layer in {}", kParameters));
-    return read_rotary_by_kind(config, "{}", model, 1.0);
+    refuse_rope_scaling(config, Nulls::kAbsent);
+    return read_rotary_of_kinds(config, *parameters, model, 1.0);
   }
   const std::optional<ConfigReader> scaling = nested_settings(config, "rope_scaling");
   for (const char* key : {kTheta, "partial_rotary_factor"})
     if (scaling && scaling->contains(key)) scaling->refuse(key, "none, as lists by layer have it");
-  const bool has_full = std::ranges::count(model.attention, AttentionKind::kFull) > 0;
-  const bool has_windows = std::ranges::count(model.attention, AttentionKind::kSliding) > 0;
-  const auto read = [&](AttentionKind kind) {
+  set_rotary_of_kinds(model, [&](AttentionKind kind, std::int64_t) {
     const bool is_full = kind == AttentionKind::kFull;
     const RotaryConfig rotary =
         read_lists(config, config, is_full ? scaling : std::nullopt, theta, kind, model);
@@ -266,9 +271,7 @@ void read_rotary_by_layer(const ConfigReader& config, double theta, ModelConfig&
                              is_full ? parameters : std::nullopt, theta, kind, model))
       config.refuse(kParameters, "what rope_theta and rope_scaling say beside it: transformers ignores it");
     return rotary;
-  };
-  model.rotary = read(has_full ? AttentionKind::kFull : AttentionKind::kSliding);
-  if (has_windows && has_full) model.sliding_rotary = read(AttentionKind::kSliding);
+  });
 }
 
 double rotary_dim_share(const ConfigReader& config, std::int64_t default_head_dim) {

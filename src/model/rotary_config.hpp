@@ -6,6 +6,7 @@
 #include "model/model_config.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace sluice {
@@ -16,6 +17,19 @@ namespace sluice {
 /// where rope_parameters and rope_scaling differ.
 [[nodiscard]] RotaryConfig read_rotary_config(const ConfigReader& config, const CommonDefaults& defaults,
                                               std::int64_t head_dim);
+
+/// Entries that turn of a head, by the share of it that `key` of `holder` says; with an odd number of pairs if
+/// `may_be_odd`.
+[[nodiscard]] std::int64_t turning_entries(const ConfigReader& holder, const char* key, double share,
+                                           std::int64_t head_dim, bool may_be_odd = false);
+
+/// Refuses rope_scaling beside settings by kind of layer. kRefused: null too, with which transformers 5.24 fails
+/// for most families.
+void refuse_rope_scaling(const ConfigReader& config, Nulls nulls);
+
+/// Sets the embedding of each kind of layer that the model has to what `read` makes of the kind and its head size.
+void set_rotary_of_kinds(ModelConfig& model,
+                         const std::function<RotaryConfig(AttentionKind, std::int64_t)>& read);
 
 /// Reads the settings of each kind of layer that the model has from rope_parameters: {"full_attention": {...},
 /// "sliding_attention": {...}}; `otherwise` stands for it where it is missing or null. YaRN's truncate is read with

@@ -116,6 +116,27 @@ TEST(MimoV2Flash, kinds_of_layers_turn_a_third_of_a_head_by_a_theta_each) {
   expect_mimo_refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}, {"rope_scaling", "none"});
 }
 
+TEST(MimoV2Flash, keys_beside_rope_parameters_must_agree_with_them_if_they_are_there) {
+  const auto settings = [](double theta) {
+    return json{{"rope_theta", theta}, {"partial_rotary_factor", 0.5}};
+  };
+  json changes = {{"head_dim", 16},
+                  {"swa_head_dim", 16},
+                  {"rope_theta", nullptr},
+                  {"swa_rope_theta", nullptr},
+                  {"partial_rotary_factor", nullptr}};
+  expect_mimo_refused(changes, {"config.json: partial_rotary_factor", "even part of head_dim = 16"});
+  changes["rope_parameters"] = {{"full_attention", settings(2e6)}, {"sliding_attention", settings(3e4)}};
+  EXPECT_EQ(mimo(changes).config.rotary, (RotaryConfig{.dim = 8, .theta = 2e6}));
+  changes["rope_theta"] = 2e6;
+  EXPECT_EQ(mimo(changes).config.sliding_rotary, (RotaryConfig{.dim = 8, .theta = 3e4}));
+  changes["swa_rope_theta"] = 1e4;
+  expect_mimo_refused(changes, {"swa_rope_theta", "rope_parameters says"});
+  changes["swa_rope_theta"] = nullptr;
+  changes["partial_rotary_factor"] = 0.25;
+  expect_mimo_refused(changes, {"partial_rotary_factor", "found 0.25", "rope_parameters says"});
+}
+
 TEST(MimoV2Flash, checkpoints_call_sinks_attention_sink_bias_and_hold_layers_that_predict_further_tokens) {
   const ModelDescription model = mimo();
   const KeyMap keys(model.manifest);
@@ -153,6 +174,7 @@ TEST(MimoV2Flash, settings_that_no_block_computes_are_refused) {
   expect_mimo_refused({{"scoring_func", "softmax"}}, {"scoring_func", "sigmoid"});
   expect_mimo_refused({{"hybrid_layer_pattern", nullptr}, {"hybrid_block_size", 6}},
                       {"hybrid_block_size", "null"});
+  expect_mimo_refused({{"attention_chunk_size", 64}}, {"attention_chunk_size", "found 64", "128 or 129"});
   expect_mimo_refused({{"swa_num_key_value_heads", 7}}, {"swa_num_key_value_heads", "found 7", "64"});
   expect_mimo_refused({{"swa_head_dim", 15}}, {"swa_head_dim", "even"});
   expect_mimo_refused({{"partial_rotary_factor", 0.1}}, {"partial_rotary_factor", "even part"});
@@ -165,7 +187,7 @@ TEST(MimoV2Flash, ranks_agree_on_the_factor_of_values_and_on_heads_with_sinks) {
   for (const Setting& setting : agreed_settings(mimo().config)) {
     keys.insert(setting.key);
     if (setting.key == "heads by layer") {
-      EXPECT_NE(setting.value.find("64/8 x 192, sinks"), std::string::npos) << setting.value;
+      EXPECT_NE(setting.value.find("64/8 x 192, values x 128, sinks"), std::string::npos) << setting.value;
     }
   }
   EXPECT_TRUE(keys.contains("factor of values"));

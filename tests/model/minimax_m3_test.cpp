@@ -68,6 +68,7 @@ TEST(MinimaxM3, a_rotary_dim_that_is_not_that_share_of_a_head_is_refused) {
   expect_m3_refused({{"partial_rotary_factor", nullptr}},
                     {"rotary_dim", "found 64", "128", "partial_rotary_factor"});
   EXPECT_EQ(m3({{"rotary_dim", nullptr}}).config.rotary.dim, 64);
+  EXPECT_EQ(m3({{"rotary_dim", nullptr}, {"partial_rotary_factor", nullptr}}).config.rotary.dim, 128);
 }
 
 TEST(MinimaxM3, chooses_by_corrected_sigmoids) {
@@ -173,6 +174,7 @@ TEST(MinimaxM3, indexers_that_do_more_than_choose_are_refused) {
                     {"sparse_attention_config: use_sparse_attention", "true"});
   expect_m3_refused(with("sparse_disable_index_value", std::vector<int>(60, 0)),
                     {"sparse_disable_index_value", "1"});
+  expect_m3_refused(with("sparse_disable_index_value", {1, 1}), {"sparse_disable_index_value", "60 layers"});
   expect_m3_refused(with("sparse_attention_freq", {0, 1}), {"sparse_attention_freq", "60 layers"});
   expect_m3_refused({{"index_topk_blocks", 8}}, {"sparse_topk_blocks", "found 16", "index_topk_blocks = 8"});
 }

@@ -47,7 +47,9 @@ bool has_joint_gate(const ModelConfig& config) {
 }
 
 std::string heads_text(const AttentionHeads& heads) {
-  return fmt::format("{}/{} x {}{}{}", heads.queries, heads.keys_and_values, heads.size,
+  const bool differ = heads.value_size > 0 && heads.value_size != heads.size;
+  return fmt::format("{}/{} x {}{}{}{}", heads.queries, heads.keys_and_values, heads.size,
+                     differ ? fmt::format(", values x {}", heads.value_size) : "",
                      heads.values_are_keys ? ", values are keys" : "", heads.has_sinks ? ", sinks" : "");
 }
 

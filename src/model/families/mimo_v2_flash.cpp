@@ -11,41 +11,35 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace sluice {
 namespace {
 
-/// Reads 0 or 1 for each layer; nothing if the key is missing or null.
-std::vector<std::int64_t> read_flags(const ConfigReader& config, const char* key, std::size_t layers) {
-  if (!config.has(key)) return {};
-  std::vector<std::int64_t> flags = config.integers({key});
-  const bool fits =
-      flags.size() == layers && std::ranges::all_of(flags, [](auto flag) { return flag == 0 || flag == 1; });
-  if (!fits) config.refuse(key, fmt::format("0 or 1 for each of {} layers", layers));
-  return flags;
-}
+/// Spellings of which layers have a window, and of which have experts.
+constexpr LayerSpellings kWindows{"layer_types", "full_attention", "sliding_attention",
+                                  "hybrid_layer_pattern"};
+constexpr LayerSpellings kMlps{"mlp_layer_types", "dense", "sparse", "moe_layer_freq"};
 
 /// Reads which layers have a window, and which have experts; by default all but each sixth and the first.
 void read_kinds(const ConfigReader& config, ModelConfig& model) {
-  constexpr const char *kPattern = "hybrid_layer_pattern", *kExperts = "moe_layer_freq";
   const std::size_t layers = model.layers.size();
-  const std::vector<std::int64_t> windows = read_flags(config, kPattern, layers),
-                                  experts = read_flags(config, kExperts, layers);
+  for (const char* key : {kWindows.flags, kMlps.flags})
+    if (std::ranges::any_of(config.integers({key}), [](auto flag) { return flag != 0 && flag != 1; }))
+      config.refuse(key, fmt::format("0 or 1 for each of {} layers", layers));
+  std::vector<bool> usual_windows(layers), usual_experts(layers);
   for (std::size_t layer = 0; layer < layers; ++layer) {
-    const bool is_full = windows.empty() ? layer == 0 || layer % 6 == 5 : windows[layer] == 0;
-    const bool is_dense = experts.empty() ? layer == 0 : experts[layer] == 0;
-    model.attention[layer] = is_full ? AttentionKind::kFull : AttentionKind::kSliding;
-    model.layers[layer] = is_dense ? MlpKind::kDense : MlpKind::kMoe;
+    usual_windows[layer] = layer != 0 && layer % 6 != 5;
+    usual_experts[layer] = layer != 0;
   }
-  const ModelConfig told = model;
-  read_layer_mixers(config, "sliding_attention", AttentionKind::kSliding, model);
-  if (!windows.empty() && told.attention != model.attention) config.refuse(kPattern, "what layer_types says");
-  if (config.has("mlp_layer_types")) read_first_dense_layers(config, 1, model);
-  if (!experts.empty() && told.layers != model.layers) config.refuse(kExperts, "what mlp_layer_types says");
-  if (windows.empty() && !config.has("layer_types") && config.has("hybrid_block_size"))
-    config.refuse("hybrid_block_size", fmt::format("null, or {} beside it", kPattern));
+  const std::vector<bool> windows = read_layers_of_kind(config, config, kWindows, usual_windows, model),
+                          experts = read_layers_of_kind(config, config, kMlps, usual_experts, model);
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    model.attention[layer] = windows[layer] ? AttentionKind::kSliding : AttentionKind::kFull;
+    model.layers[layer] = experts[layer] ? MlpKind::kMoe : MlpKind::kDense;
+  }
+  if (!config.has(kWindows.flags) && !config.has(kWindows.kinds) && config.has("hybrid_block_size"))
+    config.refuse("hybrid_block_size", fmt::format("null, or {} beside it", kWindows.flags));
 }
 
 /// Reads the window: sliding_window_size counts the tokens before a token, sliding_window that token too. The published
@@ -58,6 +52,14 @@ void read_window(const ConfigReader& config, ModelConfig& model) {
   model.sliding_window = before + 1;
   if (config.has(kWindow) && window != before && window != before + 1)
     config.refuse(kWindow, fmt::format("{} or {}, as {} = {}", before, before + 1, kBefore, before));
+}
+
+/// Refuses chunks of attention that are not the window in other words.
+void refuse_chunks(const ConfigReader& config, std::int64_t window) {
+  constexpr const char* kChunk = "attention_chunk_size";
+  const std::int64_t chunk = config.with(Nulls::kAbsent).integer({kChunk}, window);
+  if (chunk != window && chunk != window - 1)
+    config.refuse(kChunk, fmt::format("the window, {} or {}", window - 1, window));
 }
 
 void read_heads(const ConfigReader& config, ModelConfig& model) {
@@ -81,27 +83,27 @@ void read_heads(const ConfigReader& config, ModelConfig& model) {
     model.heads_by_layer.push_back(kind == AttentionKind::kSliding ? sliding : full);
 }
 
-/// Reads the embeddings from rope_parameters, or as they are published from keys beside all others; they must agree.
+/// Reads the embeddings from rope_parameters, or as they are published from keys beside all others; those that are
+/// there must agree.
 void read_rotary(const ConfigReader& config, ModelConfig& model) {
-  constexpr const char *kParameters = "rope_parameters", *kTheta = "rope_theta",
-                       *kSlidingTheta = "swa_rope_theta";
-  constexpr const char* kShare = "partial_rotary_factor";
+  constexpr const char *kParameters = "rope_parameters", *kShare = "partial_rotary_factor";
   constexpr double kUsualShare = 0.334;
-  ModelConfig beside = model;
-  const double share = config.positive({kShare}, kUsualShare);
-  const auto settings = [&](double theta) {
-    return fmt::format(R"({{"rope_theta": {}, "partial_rotary_factor": {}}})", theta, share);
-  };
-  const std::string text =
-      fmt::format(R"({{"full_attention": {}, "sliding_attention": {}}})",
-                  settings(config.positive({kTheta}, 5e6)), settings(config.positive({kSlidingTheta}, 1e4)));
-  read_rotary_of_kinds(config, ConfigReader::parse(text, config.name()), beside, kUsualShare);
+  refuse_rope_scaling(config, Nulls::kRefused);
   const std::optional<ConfigReader> own = config.object({kParameters});
-  if (!own) return void(model = beside);
-  read_rotary_of_kinds(config, *own, model, kUsualShare);
-  if (model.rotary == beside.rotary && model.sliding_rotary == beside.sliding_rotary) return;
-  for (const char* key : {kTheta, kSlidingTheta, kShare})
-    if (config.has(key)) config.refuse(key, fmt::format("what {} says", kParameters));
+  if (own) read_rotary_of_kinds(config, *own, model, kUsualShare);
+  const ModelConfig told = model;
+  set_rotary_of_kinds(model, [&](AttentionKind kind, std::int64_t head_dim) {
+    const bool is_full = kind == AttentionKind::kFull;
+    const char* const theta = is_full ? "rope_theta" : "swa_rope_theta";
+    RotaryConfig rotary = own ? told.rotary_of(kind) : RotaryConfig{};
+    if (!own || config.contains(theta)) rotary.theta = config.positive({theta}, is_full ? 5e6 : 1e4);
+    if (!own || config.contains(kShare))
+      rotary.dim = turning_entries(config, kShare, config.number({kShare}, kUsualShare), head_dim);
+    if (own && rotary != told.rotary_of(kind))
+      config.refuse(rotary.theta == told.rotary_of(kind).theta ? kShare : theta,
+                    fmt::format("what {} says", kParameters));
+    return rotary;
+  });
 }
 
 }  // namespace
@@ -124,6 +126,7 @@ ModelConfig read_mimo_v2_flash_config(const ConfigReader& config) {
   model.value_factor = config.is_null(kFactor) ? 1.0 : config.positive({kFactor}, 0.707);
   read_kinds(config, model);
   read_window(config, model);
+  refuse_chunks(config, model.sliding_window);
   read_heads(config, model);
   read_rotary(config, model);
   model.intermediate_size = config.integer({"intermediate_size"}, 16'384);

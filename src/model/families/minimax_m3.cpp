@@ -56,7 +56,7 @@ ModelConfig read_minimax_m3_vl_text_config(const ConfigReader& config) {
                                                   .own_activation = "swigluoai",
                                                   .rope_theta = 5e6});
   // transformers 5.24 reads partial_rotary_factor alone; published files have both.
-  if (config.integer({"rotary_dim"}, 64) != model.rotary.dim)
+  if (config.contains("rotary_dim") && config.integer({"rotary_dim"}) != model.rotary.dim)
     config.refuse(
         "rotary_dim",
         fmt::format("{}, what partial_rotary_factor, in rope_parameters or not, makes of head_dim = {}",
@@ -73,7 +73,8 @@ ModelConfig read_minimax_m3_vl_text_config(const ConfigReader& config) {
                   .has_correction_bias = true,
                   .normalize = true,
                   .scale = config.positive({"routed_scaling_factor"}, 2.0)};
-  const std::vector<bool> has_experts = read_layers_of_kind(config, config, kMlps, true, model);
+  const std::vector<bool> all(model.layers.size(), true);
+  const std::vector<bool> has_experts = read_layers_of_kind(config, config, kMlps, all, model);
   for (std::size_t layer = 0; layer < has_experts.size(); ++layer)
     model.layers[layer] = has_experts[layer] ? MlpKind::kMoe : MlpKind::kDense;
   model.sequence_limit = read_block_indexers(config, "minimax_m3_sparse", model);
