@@ -12,7 +12,7 @@ namespace {
 /// run it, how its training was balanced, shapes of parts that are only copied, and keys that follow from
 /// others or have a meaning in other families alone.
 constexpr std::string_view kWithoutEffect =
-    " _attn_implementation _commit_hash _name_or_path architectures attention_chunk_size attn_implementation "
+    " _attn_implementation _commit_hash _name_or_path architectures attn_implementation "
     "audio_config audio_token_id auto_map aux_loss_alpha boa_token_id boi_token_id bos_token_id chunk_size "
     "chunk_size_feed_forward do_sample enable_attention_fp32_softmax enable_lm_head_fp32 "
     "enable_moe_fp32_combine eoa_token_id eoa_token_index eod_token_id eoi_token_id eos_token_id "
@@ -24,10 +24,10 @@ constexpr std::string_view kWithoutEffect =
     "keys_to_ignore_at_inference label2id language_model_only license mamba_chunk_size "
     "mamba_dt_init_floor mamba_dt_max mamba_dt_min mamba_expand mamba_ssm_cache_dtype max_length "
     "max_seq_len max_window_layers media_placeholder_token_id merged_hidden_size min_length "
-    "mm_projector_config moe_capacity moe_every_n_layer moe_gate moe_layer_offset "
+    "mm_projector_config moe_capacity moe_gate "
     "moe_shared_expert_overlap moe_use_aux_free mtp_hybrid_override_pattern mtp_layer_types "
     "mtp_layers_block_type mtp_loss_scaling_factor mtp_mlp_layer_types multimodal_projector_bias "
-    "n_group n_shared_experts need_fp32_gate norm_eps norm_topk_prob num_logits_to_keep "
+    "n_group n_shared_experts norm_eps norm_topk_prob num_logits_to_keep "
     "num_mtp_layers num_nextn_predict_layers num_reward_heads output_attentions output_hidden_states "
     "output_router_logits pad_token partial_rotary_factor patch_token_len pretraining_tp problem_type "
     "projector_bias projector_hidden_act projector_hidden_size qk_head_dim quantization "

@@ -263,6 +263,8 @@ TEST(HostileConfig, keys_that_nothing_here_knows_are_named) {
   EXPECT_EQ(unknown(config_with()), std::vector<std::string>{});
   EXPECT_EQ(unknown(config_with({{"bos_token_id", 1}, {"hyper_connections", 4}, {"altup", true}})),
             (std::vector<std::string>{"altup", "hyper_connections"}));
+  EXPECT_EQ(unknown(config_with({{"moe_layer_offset", 1}, {"attention_chunk_size", 8}})),
+            (std::vector<std::string>{"attention_chunk_size", "moe_layer_offset"}));
   json text = json::parse(config_with(test::hybrid_changes()));
   text["hyper_connections"] = 4;
   EXPECT_EQ(unknown(json{

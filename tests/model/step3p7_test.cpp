@@ -97,6 +97,16 @@ TEST(Step3p7, kinds_of_layers_rotate_by_their_own) {
   EXPECT_EQ(step({{"partial_rotary_factors", nullptr}}).config.rotary.dim, 128);
 }
 
+TEST(Step3p7, a_null_rope_scaling_is_none) {
+  json config = step_config(saved_again());
+  config["rope_scaling"] = nullptr;
+  EXPECT_EQ(describe_model_text(config.dump(), "config.json", DType::kBFloat16).config.rotary,
+            step().config.rotary);
+  json changes = saved_again();
+  changes["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}};
+  expect_step_refused(changes, {"rope_scaling", "none"});
+}
+
 TEST(Step3p7, lists_that_do_not_fit_layers_are_refused) {
   expect_step_refused({{"rope_theta", {1.0, 2.0}}}, {"rope_theta", "5 layers"});
   expect_step_refused({{"rope_theta", json::array()}}, {"rope_theta", "found []", "5 layers"});
@@ -133,6 +143,15 @@ TEST(Step3p7, layers_with_experts_are_named_or_numbered) {
   expect_step_refused({{"mlp_layer_types", names}}, {"moe_layers_enum", "mlp_layer_types"});
   expect_step_refused({{"moe_layers_enum", "1,x"}}, {"moe_layers_enum", "1,x", "commas"});
   expect_step_refused({{"moe_layers_enum", "6"}}, {"moe_layers_enum", "5 layers"});
+  expect_step_refused({{"moe_layers_enum", "3,4,9999999999999999999"}}, {"moe_layers_enum", "commas"});
+}
+
+TEST(Step3p7, a_number_of_first_dense_layers_is_no_rule_of_its_own) {
+  EXPECT_EQ(step({{"first_k_dense_replace", 3}}).config.layers, step().config.layers);
+  expect_step_refused({{"first_k_dense_replace", 1}}, {"first_k_dense_replace", "moe_layers_enum"});
+  expect_step_refused({{"moe_layers_enum", nullptr}, {"first_k_dense_replace", 1}},
+                      {"first_k_dense_replace", "3 without either"});
+  EXPECT_EQ(step({{"moe_layers_enum", "1,2,3,4"}, {"first_k_dense_replace", 1}}).config.moe_layer_count(), 4);
 }
 
 TEST(Step3p7, limits_are_those_of_each_layer_and_of_each_kind_of_mlp) {
@@ -141,6 +160,10 @@ TEST(Step3p7, limits_are_those_of_each_layer_and_of_each_kind_of_mlp) {
   EXPECT_EQ(config.of_layer(0).swiglu_limits, (SwigluLimits{.shared_expert = 9, .dense = 9}));
   EXPECT_EQ(config.of_layer(1).swiglu_limits, SwigluLimits{});
   EXPECT_EQ(config.of_layer(3).swiglu_limits, (SwigluLimits{.experts = 7, .shared_expert = 16, .dense = 16}));
+  const ModelConfig nulls = step({{"swiglu_limits", {nullptr, nullptr, nullptr, 7.0, nullptr}},
+                                  {"swiglu_limits_shared", {9.0, nullptr, nullptr, 16.0, nullptr, nullptr}}})
+                                .config;
+  EXPECT_EQ(nulls.limits_by_layer, config.limits_by_layer);
 }
 
 TEST(Step3p7, scores_have_the_factor_of_the_config) {
@@ -182,14 +205,31 @@ TEST(Step3p7, what_would_be_computed_wrongly_is_refused) {
   for (const char* key : {"sink", "use_bidirectional_attention", "mlp_bias"})
     expect_step_refused({{key, true}}, {key, "found true", "false"});
   for (const char* key : {"use_moe", "use_moe_router_bias", "norm_expert_weight", "use_head_wise_attn_gate",
-                          "zero_centered", "use_qk_norm"})
+                          "zero_centered", "use_qk_norm", "need_fp32_gate"})
     expect_step_refused({{key, false}}, {key, "found false", "true"});
   expect_step_refused({{"gating", "per-element"}}, {"gating", "per-head"});
   expect_step_refused({{"moe_router_activation", "softmax"}}, {"moe_router_activation", "'sigmoid'"});
   expect_step_refused({{"use_rope_layers", {1}}}, {"use_rope_layers", "an empty list"});
   expect_step_refused({{"yarn_only_types", {"sliding_attention"}}}, {"yarn_only_types", "full_attention"});
   expect_step_refused({{"sliding_window", nullptr}}, {"sliding_window"});
+  expect_step_refused({{"moe_every_n_layer", 2}}, {"moe_every_n_layer", "found 2", "1"});
+  expect_step_refused({{"moe_layer_offset", 1}}, {"moe_layer_offset", "found 1", "0"});
+}
+
+TEST(Step3p7, spellings_of_a_number_that_differ_are_refused) {
   expect_step_refused({{"num_experts_per_tok", 4}}, {"moe_top_k", "found 8", "num_experts_per_tok = 4"});
+  expect_step_refused({{"num_mtp_layers", 0}}, {"num_mtp_layers", "num_nextn_predict_layers = 1"});
+  EXPECT_EQ(step({{"num_mtp_layers", 1}}).config.prediction_layers, 1);
+  for (const char* key : {"n_routed_experts", "num_local_experts", "num_experts"}) {
+    expect_step_refused({{key, 144}}, {key, "288", "moe_num_experts"});
+    EXPECT_EQ(step({{key, 288}}).config.experts, 288);
+  }
+}
+
+TEST(Step3p7, heads_may_be_told_by_layer_alone) {
+  json changes = saved_again();
+  changes["num_sliding_attention_heads"] = nullptr;
+  EXPECT_EQ(step(changes).config.heads_by_layer, step().config.heads_by_layer);
 }
 
 TEST(Step3p7, heads_that_contradict_each_other_are_refused) {
@@ -201,6 +241,8 @@ TEST(Step3p7, heads_that_contradict_each_other_are_refused) {
                       {"attention_other_setting: num_attention_groups", "8"});
   expect_step_refused(other("num_attention_heads", 9), {"attention_other_setting", "multiples of 8"});
   expect_step_refused({{"num_sliding_attention_heads", 64}}, {"num_sliding_attention_heads", "96"});
+  expect_step_refused({{"attention_other_setting", nullptr}, {"num_sliding_attention_heads", 9}},
+                      {"num_sliding_attention_heads", "found 9", "multiples of 8"});
   json again = saved_again();
   again["num_sliding_attention_heads"] = 64;
   expect_step_refused(again, {"per_layer_config", "64 heads"});

@@ -1,5 +1,6 @@
 #include "model/families/step3p7.hpp"
 
+#include "base/text.hpp"
 #include "model/blocks/attention.hpp"
 #include "model/blocks/shared_expert.hpp"
 #include "model/common_config.hpp"
@@ -13,9 +14,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,7 +31,7 @@ void refuse_other_steps(const ConfigReader& given) {
     if (config.boolean({key}, false)) config.refuse(key, "false");
   if (given.boolean({"mlp_bias"}, false)) config.refuse("mlp_bias", "false");
   for (const char* key : {"use_moe", "use_moe_router_bias", "norm_expert_weight", "use_head_wise_attn_gate",
-                          "zero_centered", "use_qk_norm"})
+                          "zero_centered", "use_qk_norm", "need_fp32_gate"})
     if (!config.boolean({key}, true)) config.refuse(key, "true");
   if (given.holds_text("gating") ? given.text({"gating"}) != "per-head" : !given.boolean({"gating"}, true))
     given.refuse("gating", "true or 'per-head'");
@@ -40,46 +42,55 @@ void refuse_other_steps(const ConfigReader& given) {
   if (!config.integers({"use_rope_layers"}).empty()) config.refuse("use_rope_layers", "an empty list");
   for (const std::string& kind : config.texts({"yarn_only_types"}))
     if (kind != "full_attention") config.refuse("yarn_only_types", "['full_attention']");
-  for (const char* key : {"moe_num_experts", "num_local_experts"})
-    expect_same_number(given, key, "n_routed_experts");
+  for (const char* key : {"moe_num_experts", "num_local_experts", "num_experts"})
+    for (const char* other : {"n_routed_experts", "moe_num_experts", "num_local_experts"})
+      expect_same_number(given, key, other);
+  expect_same_number(given, "num_mtp_layers", "num_nextn_predict_layers", 0);
   expect_same_number(given, "moe_top_k", "num_experts_per_tok");
   expect_same_number(given, "num_attention_groups", "num_key_value_heads");
   expect_same_number(given, "share_expert_dims", "share_expert_dim");
+  if (config.integer({"moe_every_n_layer"}, 1) != 1) config.refuse("moe_every_n_layer", "1");
+  if (config.integer({"moe_layer_offset"}, 0, 0) != 0) config.refuse("moe_layer_offset", "0");
 }
 
-/// Query heads of layers with a window, as published files or those of transformers 5 have it.
-std::int64_t read_sliding_heads(const ConfigReader& config, const ModelConfig& model) {
-  std::int64_t heads = model.attention_heads;
+constexpr const char* kSlidingHeads = "num_sliding_attention_heads";
+
+/// Query heads of layers with a window, as published files or those of transformers 5 have it; nothing if neither is
+/// there.
+std::optional<std::int64_t> read_sliding_heads(const ConfigReader& config, const ModelConfig& model) {
+  std::optional<std::int64_t> heads;
   if (const auto other = config.object({"attention_other_setting"})) {
-    heads = other->integer({"num_attention_heads"}, heads);
+    heads = other->integer({"num_attention_heads"}, model.attention_heads);
     for (const auto& [key, expected] :
          {std::pair("num_attention_groups", model.key_value_heads),
           std::pair("num_key_value_heads", model.key_value_heads), std::pair("head_dim", model.head_dim)})
       if (other->integer({key}, expected) != expected) other->refuse(key, fmt::to_string(expected));
     expect_text(*other, "attention_type", "sliding_attention");
   }
-  constexpr const char* kOwnKey = "num_sliding_attention_heads";
-  if (!config.has(kOwnKey)) return heads;
-  if (config.has("attention_other_setting") && config.integer({kOwnKey}) != heads)
-    config.refuse(kOwnKey, fmt::format("{}, as attention_other_setting has it", heads));
-  return config.integer({kOwnKey});
+  if (!config.has(kSlidingHeads)) return heads;
+  const std::int64_t own = config.integer({kSlidingHeads});
+  if (own != heads.value_or(own))
+    config.refuse(kSlidingHeads, fmt::format("{}, as attention_other_setting has it", *heads));
+  return own;
 }
 
 void read_heads_by_kind(const ConfigReader& config, ModelConfig& model) {
-  const std::int64_t of_windows = read_sliding_heads(config, model);
+  const std::optional<std::int64_t> of_windows = read_sliding_heads(config, model);
   const bool is_by_layer = config.has("per_layer_config");
+  const char* const of_window_key = config.has(kSlidingHeads) ? kSlidingHeads : "attention_other_setting";
   for (int layer = 0; layer < model.layer_count(); ++layer) {
     const bool is_sliding = model.attention[static_cast<std::size_t>(layer)] == AttentionKind::kSliding;
-    std::int64_t heads = is_sliding && !is_by_layer ? of_windows : model.attention_heads;
+    std::int64_t heads =
+        is_sliding && !is_by_layer ? of_windows.value_or(model.attention_heads) : model.attention_heads;
     if (const auto own = settings_of_layer(config, layer)) {
       for (const std::string& key : own->keys())
         if (key != "num_attention_heads") own->refuse(key.c_str(), "num_attention_heads alone");
       heads = own->integer({"num_attention_heads"}, heads);
     }
-    if (is_sliding && heads != of_windows)
-      config.refuse("per_layer_config", fmt::format("{} heads in layers with a window", of_windows));
+    if (is_sliding && heads != of_windows.value_or(heads))
+      config.refuse("per_layer_config", fmt::format("{} heads in layers with a window", *of_windows));
     if (heads % model.key_value_heads != 0)
-      config.refuse(is_by_layer ? "per_layer_config" : "attention_other_setting",
+      config.refuse(is_by_layer ? "per_layer_config" : of_window_key,
                     fmt::format("multiples of {} heads of keys", model.key_value_heads));
     model.heads_by_layer.push_back({heads, model.key_value_heads, model.head_dim});
   }
@@ -95,16 +106,25 @@ std::vector<std::int64_t> read_numbers(const ConfigReader& config, const char* k
   std::string text = config.text({key});
   std::ranges::replace(text, ',', ' ');
   std::istringstream words(text);
-  std::vector<std::int64_t> numbers{std::istream_iterator<std::int64_t>(words), {}};
-  if (!words.eof()) config.refuse(key, "integers with commas between them");
+  std::vector<std::int64_t> numbers;
+  for (std::string word; words >> word;) {
+    const std::optional<std::int64_t> number = whole_number(word);
+    if (!number) config.refuse(key, "integers with commas between them");
+    numbers.push_back(*number);
+  }
   return numbers;
 }
 
-/// Reads which layers have experts from mlp_layer_types, or from moe_layers_enum, a list or a text of their numbers;
-/// without either, all after the first three.
-void read_moe_layers(const ConfigReader& config, ModelConfig& model) {
+/// Layers of which the first `dense` have no experts.
+std::vector<MlpKind> layers_after(std::int64_t dense, const ModelConfig& model) {
+  std::vector<MlpKind> layers(model.layers.size(), MlpKind::kMoe);
+  std::fill_n(layers.begin(), std::min<std::int64_t>(dense, model.layer_count()), MlpKind::kDense);
+  return layers;
+}
+
+/// Takes the layers that moe_layers_enum says have experts, a list or a text of their numbers.
+void read_numbered_layers(const ConfigReader& config, ModelConfig& model) {
   constexpr const char* kNumbers = "moe_layers_enum";
-  read_first_dense_layers(config, 3, model);
   if (!config.has(kNumbers)) return;
   std::vector<MlpKind> layers(model.layers.size(), MlpKind::kDense);
   for (const std::int64_t layer : read_numbers(config, kNumbers)) {
@@ -115,6 +135,17 @@ void read_moe_layers(const ConfigReader& config, ModelConfig& model) {
   if (config.has("mlp_layer_types") && layers != model.layers)
     config.refuse(kNumbers, "the layers that mlp_layer_types says");
   model.layers = layers;
+}
+
+/// Reads which layers have experts from mlp_layer_types or moe_layers_enum; without either, all after the first
+/// three. transformers 5.24 does not read first_k_dense_replace, so that must agree.
+void read_moe_layers(const ConfigReader& config, ModelConfig& model) {
+  constexpr const char* kFirst = "first_k_dense_replace";
+  model.layers = layers_after(3, model);
+  if (config.has("mlp_layer_types")) read_first_dense_layers(config, 3, model);
+  read_numbered_layers(config, model);
+  if (config.has(kFirst) && layers_after(config.integer({kFirst}, {}, 0), model) != model.layers)
+    config.refuse(kFirst, "the layers that mlp_layer_types or moe_layers_enum says, or 3 without either");
 }
 
 void read_step_experts(const ConfigReader& config, ModelConfig& model) {
