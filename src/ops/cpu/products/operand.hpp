@@ -11,9 +11,6 @@ namespace sluice::ops::cpu::products {
 
 enum class OperandSide : bool { kLeft, kRight };
 
-/// Packers write whole blocks of up to this number of lines.
-inline constexpr std::int64_t kPackedLines = 32;
-
 /// One side of a product: its lines are the rows of the left or the columns of the right matrix, each of
 /// `depth` bfloat16 numbers. One of the two strides (in elements) is 1.
 struct Operand {

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/range.hpp"
 #include "base/round.hpp"
+#include "ops/cpu/products/micro_kernel.hpp"
 #include "ops/cpu/products/operand.hpp"
 #include "ops/runtime/progress_hook.hpp"
 
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace sluice::ops::cpu {
 
@@ -69,7 +71,7 @@ struct Cut {
 };
 
 /// Computes out [left.lines, right.lines] = or += left right for one form, which provides
-///   Buffer, whose at_least(count) gives memory for packed sides, kept for the thread's next product;
+///   Packed, what packed sides consist of;
 ///   OnThread, an object that each thread holds while it multiplies;
 ///   kSharesLeft: whether all threads pack a strip of the left side together, or each packs the rows of its block;
 ///   left_place(line, depth), right_place(line, depth): where a line of a packed side of that depth begins;
@@ -105,10 +107,17 @@ class Product {
   /// Memory for packed lines of a side, which a thread keeps for its next product.
   template <OperandSide kSide>
   [[nodiscard]] Packed* room_for(std::int64_t lines, std::int64_t depth) const {
-    static thread_local typename Form::Buffer kept;
-    const std::int64_t whole = round_up(lines, kPackedLines);
-    return kept.at_least(kSide == OperandSide::kLeft ? form_.left_place(whole, depth)
-                                                     : form_.right_place(whole, depth));
+    struct alignas(64) CacheLine {
+      std::byte bytes[64];
+    };
+    static thread_local std::vector<CacheLine> kept;
+    const std::int64_t whole = round_up(lines, kPackedAtOnce);
+    const std::int64_t count =
+        kSide == OperandSide::kLeft ? form_.left_place(whole, depth) : form_.right_place(whole, depth);
+    const auto needed = static_cast<std::size_t>(
+        divide_up<std::int64_t>(count * std::int64_t{sizeof(Packed)}, sizeof(CacheLine)));
+    if (kept.size() < needed) kept.resize(needed);
+    return reinterpret_cast<Packed*>(kept.data());
   }
 
   [[nodiscard]] std::int64_t grain(std::int64_t multiplications) const {

@@ -14,7 +14,6 @@ namespace {
 class WideningForm {
  public:
   using Packed = float;
-  using Buffer = AlignedFloats;
   struct OnThread {};
   /// Processors fetch what these loops read next on their own.
   struct Ahead {
@@ -27,8 +26,7 @@ class WideningForm {
   /// The packed rows of a block fit the second-level cache.
   [[nodiscard]] Cut cut(const ProductTarget& /*out*/, std::int64_t /*depth*/) const {
     constexpr std::int64_t kMostRows = 256, kMostColumns = 256;
-    static_assert(kPackedLines == kPackedAtOnce && kDepth % kPackedAtOnce == 0 &&
-                  kMostRows % kPackedAtOnce == 0);
+    static_assert(kDepth % kPackedAtOnce == 0 && kMostRows % kPackedAtOnce == 0);
     return {.rows = kMostRows,
             .columns = kMostColumns,
             .depth = kDepth,

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <vector>
 
 SLUICE_VECTORS_BEGIN
 
@@ -118,17 +117,6 @@ class TileProductForm {
  public:
   using Packed = Tile;
   using Ahead = Prefetch;
-  /// Tiles, in memory that is kept.
-  class Buffer {
-   public:
-    Tile* at_least(std::int64_t count) {
-      if (std::ssize(tiles_) < count) tiles_.resize(static_cast<std::size_t>(count));
-      return tiles_.data();
-    }
-
-   private:
-    std::vector<Tile> tiles_;
-  };
   /// The registers of a thread, whose stores past the caches are done when it ends.
   class OnThread {
    public:
