@@ -192,7 +192,7 @@ class StoredLister {
            "it: only FP8 is made of changed weights. Export plain numbers, or, of adapters, these alone "
            "(export.adapters = \"keep\")",
            printable(entry.name), encoding.text(), source_.directory);
-    if (encoding.rows < entry.shape[entry.shape.size() - 2])
+    if (source_.begins_blocks_anew(entry))
       fail(
           {ExitCode::kBadConfig, "job.not_for_model"},
           "export.format: found \"source\", expected \"plain\" because {} shares scales with another tensor in {} and "

@@ -51,6 +51,13 @@ struct CheckpointIndex {
   [[nodiscard]] const Encoding* encoding_of(const CheckpointEntry& entry) const {
     return entry.encoding < 0 ? nullptr : &encodings[static_cast<std::size_t>(entry.encoding)];
   }
+  /// Whether blocks of an entry's scales begin anew within a matrix, as at each head's keys: what multiplies by codes
+  /// knows none, and nor does what quantises.
+  [[nodiscard]] bool begins_blocks_anew(const CheckpointEntry& entry) const {
+    const Encoding* encoding = encoding_of(entry);
+    return encoding != nullptr && encoding->codes != Codes::kBFloat16 &&
+           encoding->rows < entry.shape[entry.shape.size() - 2];
+  }
   /// Bytes of an entry's first `count` elements, without scales.
   [[nodiscard]] std::int64_t bytes_of(const CheckpointEntry& entry, std::int64_t count) const {
     const Encoding* encoding = encoding_of(entry);

@@ -42,11 +42,6 @@ Encoding announced(const WeightForm& form, const TensorInfo& tensor) {
   return form.encoding_of(tensor.element_count() / tensor.shape[2] / rows, rows, tensor.shape[2]);
 }
 
-/// Whether blocks begin anew within a published matrix, as at each head's keys: what multiplies by codes knows none.
-bool begins_blocks_anew(const CheckpointEntry& entry, const Encoding& encoding) {
-  return encoding.codes != Codes::kBFloat16 && encoding.rows < entry.shape[entry.shape.size() - 2];
-}
-
 }  // namespace
 
 StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& match,
@@ -56,7 +51,7 @@ StoredTensors find_stored(const CheckpointIndex& index, const CheckpointMatch& m
     const TensorInfo& tensor = manifest[matched.tensor];
     const CheckpointEntry& entry = entry_of(index, matched);
     const bool fits = index.encoding_of(entry) != nullptr && !matched.is_transposed &&
-                      is_matrix_of_layer(tensor) && !begins_blocks_anew(entry, *index.encoding_of(entry));
+                      is_matrix_of_layer(tensor) && !index.begins_blocks_anew(entry);
     const auto [at, is_new] = can_be.try_emplace(matched.tensor, fits);
     at->second = at->second && fits;
   }
