@@ -26,8 +26,10 @@ struct DeltaNetParameters {
 
 /// What tokens are projected to before the convolution and the delta rule, each [b, L, ...].
 struct DeltaProjections {
-  at::Tensor mixed;            ///< queries, keys and values before the convolution [b, L, 2 keys + values]
-  at::Tensor log_decay, beta;  ///< as in ops::DeltaRuleInputs
+  at::Tensor mixed;  ///< queries, keys and values before the convolution [b, L, 2 keys + values]
+  at::Tensor
+      log_decay;    ///< logarithms of decays of the state, in the shape of ops::DeltaRuleInputs::log_decay
+  at::Tensor beta;  ///< shares of old values that are replaced [b, L, value heads]
 };
 
 /// Result [b, L, value heads, value head size] of the convolution and the delta rule.

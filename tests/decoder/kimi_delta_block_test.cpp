@@ -8,19 +8,13 @@ namespace {
 /// Kimi delta attention over more tokens than a chunk of the delta rule has.
 class KimiDeltaBlockTest : public test::TokenMixerTest {
  protected:
-  KimiDeltaBlockTest()
-      : TokenMixerTest({{"model_type", "kimi_linear"},
-                        {"layer_types", {"linear_attention", "full_attention"}},
-                        {"linear_num_heads", 3},
-                        {"linear_head_dim", 6},
-                        {"kv_lora_rank", 8},
-                        {"qk_nope_head_dim", 4},
-                        {"qk_rope_head_dim", 2},
-                        {"v_head_dim", 4},
-                        {"num_key_value_heads", 4},
-                        {"pad_token_id", 5},
-                        {"num_experts_per_token", 2}},
-                       /*tokens=*/90, /*rounding=*/5e-6) {}
+  KimiDeltaBlockTest() : TokenMixerTest(changes(), /*tokens=*/90, /*rounding=*/5e-6) {}
+
+  static nlohmann::json changes() {
+    nlohmann::json out = test::kimi_changes("kimi_linear", /*linear_heads=*/3);
+    out["num_experts_per_token"] = 2;
+    return out;
+  }
 
   void expect_goes_on_and_documents_apart(const ModelConfig& form,
                                           const KimiDeltaParameters& parameters) const {

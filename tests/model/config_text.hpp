@@ -35,6 +35,18 @@ namespace sluice::test {
   })");
 }
 
+/// What makes it a model of `model_type`, which has Kimi delta attention in the first layer, and latent attention in the
+/// second.
+[[nodiscard]] inline nlohmann::json kimi_changes(const std::string& model_type, int linear_heads) {
+  nlohmann::json changes = nlohmann::json::parse(R"({
+    "layer_types": ["linear_attention", "full_attention"], "linear_head_dim": 6, "kv_lora_rank": 8, "qk_nope_head_dim": 4,
+    "qk_rope_head_dim": 2, "v_head_dim": 4, "num_key_value_heads": 4, "pad_token_id": 5
+  })");
+  changes["model_type"] = model_type;
+  changes["linear_num_heads"] = linear_heads;
+  return changes;
+}
+
 /// What makes it a Command A+: a dense layer that rotates without a window, and one with a
 /// window, experts and a shared one; in both attention and MLP get the same LayerNorm.
 [[nodiscard]] inline nlohmann::json parallel_changes() {
